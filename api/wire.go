@@ -1,0 +1,473 @@
+package api
+
+// The wire contract. These types are its one source: tests/wiregen writes
+// web/src/wire.gen.ts from them. A pointer is null when unknown; a slice is never
+// null unless its tag says wire:"nullable"; a field is never left out unless its
+// tag says omitzero.
+//
+// Address is "0x" and 16 lower-case hex digits, Offset "0x" and hex without
+// padding, and 64-bit ids are decimal strings. Times are Unix epoch milliseconds,
+// sizes bytes, rates per second, CPU percent of one core.
+
+// Identity names one process for good.
+type Identity struct {
+	PID            int32  `json:"pid"`
+	StartTimeTicks uint64 `json:"start_time_ticks"` // clock ticks since boot, field 22 of /proc/PID/stat
+}
+
+// ErrorAnswer is the body of every error.
+type ErrorAnswer struct {
+	Error string `json:"error"` // one sentence a person can act on
+	Code  string `json:"code"`  // snake_case
+}
+
+// ProcessSummary is a row of the list.
+type ProcessSummary struct {
+	Identity             Identity    `json:"identity"`
+	ParentID             *Identity   `json:"parent_id"`
+	Name                 string      `json:"name"`
+	Executable           *string     `json:"executable"`
+	CommandLine          []string    `json:"command_line" wire:"nullable"`
+	CommandLineTruncated bool        `json:"command_line_truncated"`
+	KernelThread         bool        `json:"kernel_thread"`
+	UID                  uint32      `json:"uid"`
+	EUID                 uint32      `json:"euid"`
+	Username             *string     `json:"username"`
+	EffectiveUsername    *string     `json:"effective_username"`
+	State                string      `json:"state"`
+	CPUPercent           *float64    `json:"cpu_percent"`
+	RSSBytes             uint64      `json:"rss_bytes"`
+	ThreadCount          int32       `json:"thread_count"`
+	StartedAt            int64       `json:"started_at"`
+	Cgroup               *string     `json:"cgroup"`
+	Container            *string     `json:"container"`
+	VMSBytes             uint64      `json:"vms_bytes"`
+	Nice                 int32       `json:"nice"`
+	TTY                  *string     `json:"tty"`
+	Processor            int32       `json:"processor"`
+	ReadBytesRate        *float64    `json:"read_bytes_rate"`
+	WriteBytesRate       *float64    `json:"write_bytes_rate"`
+	RunID                *string     `json:"run_id"`
+	MapSummary           *MapSummary `json:"map_summary"`
+}
+
+// ProcessesEvent is the whole list, the first event of a list stream.
+type ProcessesEvent struct {
+	Sequence   uint64           `json:"sequence"`
+	CapturedAt int64            `json:"captured_at"`
+	Processes  []ProcessSummary `json:"processes"`
+}
+
+// ProcessesDelta changes the list with sequence BaseSequence into Sequence.
+type ProcessesDelta struct {
+	Sequence     uint64           `json:"sequence"`
+	BaseSequence uint64           `json:"base_sequence"`
+	CapturedAt   int64            `json:"captured_at"`
+	Changed      []ProcessSummary `json:"changed"` // by PID
+	Removed      []Identity       `json:"removed"` // by PID
+}
+
+// Totals is the host as a whole.
+type Totals struct {
+	CapturedAt       int64          `json:"captured_at"`
+	Cores            int            `json:"cores"`
+	CoresBusy        *float64       `json:"cores_busy"`
+	MemoryTotalBytes uint64         `json:"memory_total_bytes"`
+	MemoryUsedBytes  uint64         `json:"memory_used_bytes"`
+	SwapTotalBytes   uint64         `json:"swap_total_bytes"`
+	SwapUsedBytes    uint64         `json:"swap_used_bytes"`
+	ReadBytesRate    *float64       `json:"read_bytes_rate"`
+	WriteBytesRate   *float64       `json:"write_bytes_rate"`
+	Processes        int            `json:"processes"`
+	Threads          int            `json:"threads"`
+	States           map[string]int `json:"states"`
+	Load             []float64      `json:"load"` // 1, 5 and 15 minutes
+	Pressure         PressureTotals `json:"pressure"`
+	UptimeMS         int64          `json:"uptime_ms"`
+	Self             SelfTotals     `json:"self"`
+}
+
+// PressureTotals is /proc/pressure; a resource is null where the kernel has no PSI.
+type PressureTotals struct {
+	CPU    *Pressure `json:"cpu"`
+	Memory *Pressure `json:"memory"`
+	IO     *Pressure `json:"io"`
+}
+
+// Pressure is the avg10 of one resource, percent of time.
+type Pressure struct {
+	Some *float64 `json:"some"`
+	Full *float64 `json:"full"`
+}
+
+// SelfTotals is what the inspector itself takes.
+type SelfTotals struct {
+	CPUPercent *float64 `json:"cpu_percent"`
+	RSSBytes   uint64   `json:"rss_bytes"`
+}
+
+// Observation is one reading of a process with the rates since the reading before.
+type Observation struct {
+	Timestamp                   int64    `json:"timestamp"`
+	ProcessID                   Identity `json:"process_id"`
+	State                       string   `json:"state"`
+	CPUPercent                  *float64 `json:"cpu_percent"`
+	RSSBytes                    *uint64  `json:"rss_bytes"`
+	VMSBytes                    *uint64  `json:"vms_bytes"`
+	SwapBytes                   *uint64  `json:"swap_bytes"`
+	MinorFaults                 uint64   `json:"minor_faults"`
+	MajorFaults                 uint64   `json:"major_faults"`
+	VoluntaryContextSwitches    *uint64  `json:"voluntary_context_switches"`
+	NonvoluntaryContextSwitches *uint64  `json:"nonvoluntary_context_switches"`
+	IO                          *IO      `json:"io"`
+	Rates                       Rates    `json:"rates"`
+	Threads                     []Thread `json:"threads"`
+	CPU                         int32    `json:"cpu"` // last CPU
+	Nice                        int32    `json:"nice"`
+	Priority                    int32    `json:"priority"`
+}
+
+// IO is storage bytes, cumulative.
+type IO struct {
+	ReadBytes  uint64 `json:"read_bytes"`
+	WriteBytes uint64 `json:"write_bytes"`
+}
+
+// Rates are per second; each is null without two samples or when a counter went back.
+type Rates struct {
+	MinorFaults                 *float64 `json:"minor_faults"`
+	MajorFaults                 *float64 `json:"major_faults"`
+	VoluntaryContextSwitches    *float64 `json:"voluntary_context_switches"`
+	NonvoluntaryContextSwitches *float64 `json:"nonvoluntary_context_switches"`
+	ReadBytes                   *float64 `json:"read_bytes"`
+	WriteBytes                  *float64 `json:"write_bytes"`
+}
+
+// Thread is one thread, by TID in every list.
+type Thread struct {
+	TID                         int32    `json:"tid"`
+	Name                        string   `json:"name"`
+	State                       string   `json:"state"`
+	CPU                         int32    `json:"cpu"`
+	CPUPercent                  *float64 `json:"cpu_percent"`
+	Priority                    int32    `json:"priority"`
+	Nice                        int32    `json:"nice"`
+	Scheduler                   string   `json:"scheduler"` // OTHER FIFO RR BATCH IDLE DEADLINE EXT UNKNOWN
+	Affinity                    *string  `json:"affinity"`
+	VoluntaryContextSwitches    *uint64  `json:"voluntary_context_switches"`
+	NonvoluntaryContextSwitches *uint64  `json:"nonvoluntary_context_switches"`
+	WaitChannel                 *string  `json:"wait_channel"`
+	Syscall                     *string  `json:"syscall"`
+}
+
+// MapsAnswer is the body of GET /api/processes/maps.
+type MapsAnswer struct {
+	ProcessID  Identity  `json:"process_id"`
+	Maps       []Mapping `json:"maps"`
+	Rollup     *Rollup   `json:"rollup"`
+	CapturedAt *int64    `json:"captured_at"`
+	Error      *string   `json:"error"`
+	Truncated  bool      `json:"truncated"`
+}
+
+// Mapping is one line of maps, with what smaps says of it.
+type Mapping struct {
+	Start       string  `json:"start"` // address
+	End         string  `json:"end"`   // address, exclusive
+	Permissions string  `json:"permissions"`
+	Readable    bool    `json:"readable"`
+	Writable    bool    `json:"writable"`
+	Executable  bool    `json:"executable"`
+	Private     bool    `json:"private"`
+	FileOffset  string  `json:"file_offset"`
+	Device      string  `json:"device"`
+	Inode       string  `json:"inode"`
+	Pathname    *string `json:"pathname"`
+	Deleted     *bool   `json:"deleted"`
+	RSSBytes    *uint64 `json:"rss_bytes"`
+	PSSBytes    *uint64 `json:"pss_bytes"`
+	SwapBytes   *uint64 `json:"swap_bytes"`
+	DirtyBytes  *uint64 `json:"dirty_bytes"`
+}
+
+// Rollup is smaps_rollup.
+type Rollup struct {
+	RSSBytes     uint64 `json:"rss_bytes"`
+	PSSBytes     uint64 `json:"pss_bytes"`
+	PrivateBytes uint64 `json:"private_bytes"` // Private_Clean + Private_Dirty; hugetlb pages are in none of the four
+	SwapBytes    uint64 `json:"swap_bytes"`
+}
+
+// MapSummary is the address space for a picture.
+type MapSummary struct {
+	Boxes  []MapBox          `json:"boxes"`  // address order, 64 at most
+	Totals map[string]uint64 `json:"totals"` // kind to bytes
+}
+
+// MapBox is a run of mappings of one kind.
+type MapBox struct {
+	Kind  string `json:"kind"` // code readonly data heap anonymous stack shared vdso guard other
+	Start string `json:"start"`
+	End   string `json:"end"`
+	Size  uint64 `json:"size"`  // mapped bytes in it
+	Count int    `json:"count"` // mappings merged
+}
+
+// MemoryAnswer is the body of GET /api/processes/memory.
+type MemoryAnswer struct {
+	ProcessID       Identity `json:"process_id"`
+	Address         string   `json:"address"`
+	RequestedLength int      `json:"requested_length"`
+	Bytes           string   `json:"bytes"` // hex
+	Partial         bool     `json:"partial"`
+	CapturedAt      int64    `json:"captured_at"`
+}
+
+// DescriptorsAnswer is the body of GET /api/processes/fds.
+type DescriptorsAnswer struct {
+	ProcessID  Identity     `json:"process_id"`
+	CapturedAt int64        `json:"captured_at"`
+	Entries    []Descriptor `json:"entries"` // by fd
+	Warnings   []string     `json:"warnings"`
+}
+
+// Descriptor is one open file descriptor.
+type Descriptor struct {
+	FD           int32      `json:"fd"`
+	Kind         string     `json:"kind"`
+	Target       string     `json:"target"` // link text
+	Inode        *string    `json:"inode"`
+	Access       *string    `json:"access"` // read, write, read/write, none
+	Flags        []string   `json:"flags" wire:"nullable"`
+	Position     *uint64    `json:"position"`
+	Deleted      bool       `json:"deleted"`
+	Protocol     *string    `json:"protocol"`
+	State        *string    `json:"state"`
+	Local        *string    `json:"local"`
+	Remote       *string    `json:"remote"`
+	LocalKind    *string    `json:"local_kind"`           // inet path abstract unnamed
+	TIDs         []int32    `json:"tids" wire:"nullable"` // set when threads hold tables of their own
+	ReceiveQueue *uint64    `json:"receive_queue"`
+	SendQueue    *uint64    `json:"send_queue"`
+	PeerInode    *string    `json:"peer_inode"`
+	Peers        []Endpoint `json:"peers"`
+	Holders      []Endpoint `json:"holders"`
+	Note         *string    `json:"note"`
+}
+
+// Endpoint is a descriptor of some process that belongs to the same object or its other side.
+type Endpoint struct {
+	ProcessID Identity `json:"process_id"`
+	Name      string   `json:"name"`
+	FD        int32    `json:"fd"`
+	Access    *string  `json:"access"`
+	Relation  string   `json:"relation"` // pipe_end same_object same_pipe_direction unix_peer address_candidate
+}
+
+// EnvironmentAnswer is the body of GET /api/processes/environment: the environment at exec.
+type EnvironmentAnswer struct {
+	ProcessID  Identity           `json:"process_id"`
+	CapturedAt int64              `json:"captured_at"`
+	Entries    []EnvironmentEntry `json:"entries"`
+	LossyUTF8  bool               `json:"lossy_utf8"`
+	Truncated  bool               `json:"truncated"`
+}
+
+// EnvironmentEntry is one string, split at its first "="; Value is null when it has none.
+type EnvironmentEntry struct {
+	Name  string  `json:"name"`
+	Value *string `json:"value"`
+}
+
+// AuxvAnswer is the body of GET /api/processes/auxv.
+type AuxvAnswer struct {
+	ProcessID  Identity    `json:"process_id"`
+	CapturedAt int64       `json:"captured_at"`
+	WordBits   int         `json:"word_bits"`
+	Entries    []AuxvEntry `json:"entries"`
+}
+
+// AuxvEntry is one pair of the auxiliary vector.
+type AuxvEntry struct {
+	Tag         string  `json:"tag"`
+	Name        string  `json:"name"`
+	Value       string  `json:"value"` // hex16
+	Decimal     string  `json:"decimal"`
+	Kind        string  `json:"kind"` // number address bitmask unknown
+	Description string  `json:"description"`
+	Text        *string `json:"text"`
+	TextError   *string `json:"text_error"`
+}
+
+// SignalsAnswer is the body of GET /api/processes/signals.
+type SignalsAnswer struct {
+	ProcessID  Identity      `json:"process_id"`
+	CapturedAt int64         `json:"captured_at"`
+	Leader     *SignalState  `json:"leader"`
+	Threads    []SignalState `json:"threads"`
+	Warnings   []string      `json:"warnings"`
+}
+
+// SignalState is the signal sets of one thread.
+type SignalState struct {
+	TID           int32      `json:"tid"`
+	Name          string     `json:"name"`
+	Pending       SignalMask `json:"pending"`
+	SharedPending SignalMask `json:"shared_pending"`
+	Blocked       SignalMask `json:"blocked"`
+	Ignored       SignalMask `json:"ignored"`
+	Caught        SignalMask `json:"caught"`
+	Queued        string     `json:"queued"` // used/limit
+}
+
+// SignalMask is one set of signals.
+type SignalMask struct {
+	Hex     string   `json:"hex"`
+	Signals []string `json:"signals"`
+}
+
+// ContextAnswer is the body of GET /api/processes/context.
+type ContextAnswer struct {
+	ProcessID       Identity             `json:"process_id"`
+	CapturedAt      int64                `json:"captured_at"`
+	ParentID        *Identity            `json:"parent_id"`
+	Children        []Identity           `json:"children" wire:"nullable"`
+	ProcessGroup    int32                `json:"process_group"`
+	Session         int32                `json:"session"`
+	TTY             *string              `json:"tty"`
+	StartedAt       int64                `json:"started_at"`
+	Cwd             *string              `json:"cwd"`
+	Root            *string              `json:"root"`
+	Executable      *string              `json:"executable"`
+	ExecutableState string               `json:"executable_state"` // present deleted replaced memfd unreadable
+	CommandLine     []string             `json:"command_line" wire:"nullable"`
+	Cgroups         map[string]string    `json:"cgroups" wire:"nullable"`
+	Container       *string              `json:"container"`
+	Namespaces      map[string]Namespace `json:"namespaces" wire:"nullable"`
+	NSPIDs          []int32              `json:"ns_pids" wire:"nullable"`
+	UIDs            *IDSet               `json:"uids"`
+	GIDs            *IDSet               `json:"gids"`
+	Groups          []uint32             `json:"groups" wire:"nullable"`
+	Capabilities    *CapabilitySets      `json:"capabilities"`
+	Seccomp         *string              `json:"seccomp"` // none strict filter
+	NoNewPrivs      *bool                `json:"no_new_privs"`
+	SecurityLabel   *string              `json:"security_label"`
+	OOMScore        *int32               `json:"oom_score"`
+	OOMScoreAdj     *int32               `json:"oom_score_adj"`
+	Limits          []ResourceLimit      `json:"limits" wire:"nullable"`
+	Personality     *string              `json:"personality"` // hex
+	Warnings        []string             `json:"warnings"`
+}
+
+// Namespace is one namespace of a process.
+type Namespace struct {
+	Inode string `json:"inode"`
+	Own   *bool  `json:"own"` // the inspector is in it too
+}
+
+// IDSet is the four ids of a process.
+type IDSet struct {
+	Real       uint32 `json:"real"`
+	Effective  uint32 `json:"effective"`
+	Saved      uint32 `json:"saved"`
+	Filesystem uint32 `json:"filesystem"`
+}
+
+// CapabilitySets are the five sets of a thread leader.
+type CapabilitySets struct {
+	Inheritable Capabilities `json:"inheritable"`
+	Permitted   Capabilities `json:"permitted"`
+	Effective   Capabilities `json:"effective"`
+	Bounding    Capabilities `json:"bounding"`
+	Ambient     Capabilities `json:"ambient"`
+}
+
+// Capabilities is one set.
+type Capabilities struct {
+	Hex   string   `json:"hex"`
+	Names []string `json:"names"`
+}
+
+// ResourceLimit is a line of /proc/PID/limits; a null limit is unlimited.
+type ResourceLimit struct {
+	Name string  `json:"name"`
+	Soft *string `json:"soft"` // decimal
+	Hard *string `json:"hard"` // decimal
+	Unit string  `json:"unit"`
+}
+
+// ObservationEvent is an event of GET /api/processes/events: a whole state.
+type ObservationEvent struct {
+	Summary        ProcessSummary `json:"summary"`
+	Observation    *Observation   `json:"observation"`
+	History        []HistoryPoint `json:"history"`
+	Maps           []Mapping      `json:"maps,omitzero"` // left out with ?maps=changed when unchanged
+	MapsCapturedAt *int64         `json:"maps_captured_at"`
+	MapsError      *string        `json:"maps_error"`
+	MapsTruncated  bool           `json:"maps_truncated"`
+	Rollup         *Rollup        `json:"rollup"`
+	Exited         bool           `json:"exited"`
+	Error          *string        `json:"error"`
+}
+
+// HistoryPoint is one sample of the last 60 s.
+type HistoryPoint struct {
+	Timestamp  int64    `json:"timestamp"`
+	CPUPercent *float64 `json:"cpu_percent"`
+	RSSBytes   *uint64  `json:"rss_bytes"`
+	VMSBytes   *uint64  `json:"vms_bytes"`
+}
+
+// Config says what this server can do here.
+type Config struct {
+	Version        string             `json:"version"`
+	Revision       *string            `json:"revision"`
+	IntervalMS     int64              `json:"interval_ms"`
+	HistorySeconds int                `json:"history_seconds"`
+	Sandbox        Sandbox            `json:"sandbox"`
+	Sources        Sources            `json:"sources"`
+	Capabilities   ServerCapabilities `json:"capabilities"`
+}
+
+// Sandbox is what the server has given up; each missing piece has a reason.
+type Sandbox struct {
+	Capabilities       []string     `json:"capabilities"` // effective ones
+	CapabilitiesReason *string      `json:"capabilities_reason"`
+	NoNewPrivs         SandboxPiece `json:"no_new_privs"`
+	Seccomp            SandboxPiece `json:"seccomp"`
+}
+
+// SandboxPiece is one protection.
+type SandboxPiece struct {
+	Active bool    `json:"active"`
+	Reason *string `json:"reason"`
+}
+
+// Sources says where each kind of answer is read from.
+type Sources struct {
+	List        Source `json:"list"`
+	Threads     Source `json:"threads"`
+	Descriptors Source `json:"descriptors"`
+	Maps        Source `json:"maps"`
+}
+
+// Source is bpf or text, with the reason for the latter.
+type Source struct {
+	Source string  `json:"source"`
+	Reason *string `json:"reason"`
+}
+
+// ServerCapabilities says what works on this host.
+type ServerCapabilities struct {
+	Ptrace   Capability `json:"ptrace"`
+	BPFCPU   Capability `json:"bpf_cpu"`
+	BPFIPC   Capability `json:"bpf_ipc"`
+	BPFFiles Capability `json:"bpf_files"`
+	Runs     Capability `json:"runs"`
+}
+
+// Capability is one thing the server can or cannot do.
+type Capability struct {
+	Available bool    `json:"available"`
+	Reason    *string `json:"reason"`
+}

@@ -1,0 +1,5 @@
+module procinsh
+
+go 1.26
+
+require golang.org/x/sys v0.49.0
