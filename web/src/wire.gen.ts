@@ -1,0 +1,469 @@
+// Generated from api/wire.go by tests/wiregen. Do not edit: change the Go types
+// and run go run ./tests/wiregen.
+//
+// Address is "0x" and 16 lower-case hex digits, Offset "0x" and hex without
+// padding, 64-bit ids are decimal strings. Times are Unix epoch milliseconds, sizes
+// bytes, rates per second, CPU percent of one core.
+
+// Identity names one process for good.
+export interface Identity {
+	pid: number;
+	start_time_ticks: number; // clock ticks since boot, field 22 of /proc/PID/stat
+}
+
+// ErrorAnswer is the body of every error.
+export interface ErrorAnswer {
+	error: string; // one sentence a person can act on
+	code: string; // snake_case
+}
+
+// ProcessSummary is a row of the list.
+export interface ProcessSummary {
+	identity: Identity;
+	parent_id: Identity | null;
+	name: string;
+	executable: string | null;
+	command_line: string[] | null;
+	command_line_truncated: boolean;
+	kernel_thread: boolean;
+	uid: number;
+	euid: number;
+	username: string | null;
+	effective_username: string | null;
+	state: string;
+	cpu_percent: number | null;
+	rss_bytes: number;
+	thread_count: number;
+	started_at: number;
+	cgroup: string | null;
+	container: string | null;
+	vms_bytes: number;
+	nice: number;
+	tty: string | null;
+	processor: number;
+	read_bytes_rate: number | null;
+	write_bytes_rate: number | null;
+	run_id: string | null;
+	map_summary: MapSummary | null;
+}
+
+// ProcessesEvent is the whole list, the first event of a list stream.
+export interface ProcessesEvent {
+	sequence: number;
+	captured_at: number;
+	processes: ProcessSummary[];
+}
+
+// ProcessesDelta changes the list with sequence BaseSequence into Sequence.
+export interface ProcessesDelta {
+	sequence: number;
+	base_sequence: number;
+	captured_at: number;
+	changed: ProcessSummary[]; // by PID
+	removed: Identity[]; // by PID
+}
+
+// Totals is the host as a whole.
+export interface Totals {
+	captured_at: number;
+	cores: number;
+	cores_busy: number | null;
+	memory_total_bytes: number;
+	memory_used_bytes: number;
+	swap_total_bytes: number;
+	swap_used_bytes: number;
+	read_bytes_rate: number | null;
+	write_bytes_rate: number | null;
+	processes: number;
+	threads: number;
+	states: Record<string, number>;
+	load: number[]; // 1, 5 and 15 minutes
+	pressure: PressureTotals;
+	uptime_ms: number;
+	self: SelfTotals;
+}
+
+// PressureTotals is /proc/pressure; a resource is null where the kernel has no PSI.
+export interface PressureTotals {
+	cpu: Pressure | null;
+	memory: Pressure | null;
+	io: Pressure | null;
+}
+
+// Pressure is the avg10 of one resource, percent of time.
+export interface Pressure {
+	some: number | null;
+	full: number | null;
+}
+
+// SelfTotals is what the inspector itself takes.
+export interface SelfTotals {
+	cpu_percent: number | null;
+	rss_bytes: number;
+}
+
+// Observation is one reading of a process with the rates since the reading before.
+export interface Observation {
+	timestamp: number;
+	process_id: Identity;
+	state: string;
+	cpu_percent: number | null;
+	rss_bytes: number | null;
+	vms_bytes: number | null;
+	swap_bytes: number | null;
+	minor_faults: number;
+	major_faults: number;
+	voluntary_context_switches: number | null;
+	nonvoluntary_context_switches: number | null;
+	io: IO | null;
+	rates: Rates;
+	threads: Thread[];
+	cpu: number; // last CPU
+	nice: number;
+	priority: number;
+}
+
+// IO is storage bytes, cumulative.
+export interface IO {
+	read_bytes: number;
+	write_bytes: number;
+}
+
+// Rates are per second; each is null without two samples or when a counter went back.
+export interface Rates {
+	minor_faults: number | null;
+	major_faults: number | null;
+	voluntary_context_switches: number | null;
+	nonvoluntary_context_switches: number | null;
+	read_bytes: number | null;
+	write_bytes: number | null;
+}
+
+// Thread is one thread, by TID in every list.
+export interface Thread {
+	tid: number;
+	name: string;
+	state: string;
+	cpu: number;
+	cpu_percent: number | null;
+	priority: number;
+	nice: number;
+	scheduler: string; // OTHER FIFO RR BATCH IDLE DEADLINE EXT UNKNOWN
+	affinity: string | null;
+	voluntary_context_switches: number | null;
+	nonvoluntary_context_switches: number | null;
+	wait_channel: string | null;
+	syscall: string | null;
+}
+
+// MapsAnswer is the body of GET /api/processes/maps.
+export interface MapsAnswer {
+	process_id: Identity;
+	maps: Mapping[];
+	rollup: Rollup | null;
+	captured_at: number | null;
+	error: string | null;
+	truncated: boolean;
+}
+
+// Mapping is one line of maps, with what smaps says of it.
+export interface Mapping {
+	start: string; // address
+	end: string; // address, exclusive
+	permissions: string;
+	readable: boolean;
+	writable: boolean;
+	executable: boolean;
+	private: boolean;
+	file_offset: string;
+	device: string;
+	inode: string;
+	pathname: string | null;
+	deleted: boolean | null;
+	rss_bytes: number | null;
+	pss_bytes: number | null;
+	swap_bytes: number | null;
+	dirty_bytes: number | null;
+}
+
+// Rollup is smaps_rollup.
+export interface Rollup {
+	rss_bytes: number;
+	pss_bytes: number;
+	private_bytes: number; // Private_Clean + Private_Dirty; hugetlb pages are in none of the four
+	swap_bytes: number;
+}
+
+// MapSummary is the address space for a picture.
+export interface MapSummary {
+	boxes: MapBox[]; // address order, 64 at most
+	totals: Record<string, number>; // kind to bytes
+}
+
+// MapBox is a run of mappings of one kind.
+export interface MapBox {
+	kind: string; // code readonly data heap anonymous stack shared vdso guard other
+	start: string;
+	end: string;
+	size: number; // mapped bytes in it
+	count: number; // mappings merged
+}
+
+// MemoryAnswer is the body of GET /api/processes/memory.
+export interface MemoryAnswer {
+	process_id: Identity;
+	address: string;
+	requested_length: number;
+	bytes: string; // hex
+	partial: boolean;
+	captured_at: number;
+}
+
+// DescriptorsAnswer is the body of GET /api/processes/fds.
+export interface DescriptorsAnswer {
+	process_id: Identity;
+	captured_at: number;
+	entries: Descriptor[]; // by fd
+	warnings: string[];
+}
+
+// Descriptor is one open file descriptor.
+export interface Descriptor {
+	fd: number;
+	kind: string;
+	target: string; // link text
+	inode: string | null;
+	access: string | null; // read, write, read/write, none
+	flags: string[] | null;
+	position: number | null;
+	deleted: boolean;
+	protocol: string | null;
+	state: string | null;
+	local: string | null;
+	remote: string | null;
+	local_kind: string | null; // inet path abstract unnamed
+	tids: number[] | null; // set when threads hold tables of their own
+	receive_queue: number | null;
+	send_queue: number | null;
+	peer_inode: string | null;
+	peers: Endpoint[];
+	holders: Endpoint[];
+	note: string | null;
+}
+
+// Endpoint is a descriptor of some process that belongs to the same object or its other side.
+export interface Endpoint {
+	process_id: Identity;
+	name: string;
+	fd: number;
+	access: string | null;
+	relation: string; // pipe_end same_object same_pipe_direction unix_peer address_candidate
+}
+
+// EnvironmentAnswer is the body of GET /api/processes/environment: the environment at exec.
+export interface EnvironmentAnswer {
+	process_id: Identity;
+	captured_at: number;
+	entries: EnvironmentEntry[];
+	lossy_utf8: boolean;
+	truncated: boolean;
+}
+
+// EnvironmentEntry is one string, split at its first "="; Value is null when it has none.
+export interface EnvironmentEntry {
+	name: string;
+	value: string | null;
+}
+
+// AuxvAnswer is the body of GET /api/processes/auxv.
+export interface AuxvAnswer {
+	process_id: Identity;
+	captured_at: number;
+	word_bits: number;
+	entries: AuxvEntry[];
+}
+
+// AuxvEntry is one pair of the auxiliary vector.
+export interface AuxvEntry {
+	tag: string;
+	name: string;
+	value: string; // hex16
+	decimal: string;
+	kind: string; // number address bitmask unknown
+	description: string;
+	text: string | null;
+	text_error: string | null;
+}
+
+// SignalsAnswer is the body of GET /api/processes/signals.
+export interface SignalsAnswer {
+	process_id: Identity;
+	captured_at: number;
+	leader: SignalState | null;
+	threads: SignalState[];
+	warnings: string[];
+}
+
+// SignalState is the signal sets of one thread.
+export interface SignalState {
+	tid: number;
+	name: string;
+	pending: SignalMask;
+	shared_pending: SignalMask;
+	blocked: SignalMask;
+	ignored: SignalMask;
+	caught: SignalMask;
+	queued: string; // used/limit
+}
+
+// SignalMask is one set of signals.
+export interface SignalMask {
+	hex: string;
+	signals: string[];
+}
+
+// ContextAnswer is the body of GET /api/processes/context.
+export interface ContextAnswer {
+	process_id: Identity;
+	captured_at: number;
+	parent_id: Identity | null;
+	children: Identity[] | null;
+	process_group: number;
+	session: number;
+	tty: string | null;
+	started_at: number;
+	cwd: string | null;
+	root: string | null;
+	executable: string | null;
+	executable_state: string; // present deleted replaced memfd unreadable
+	command_line: string[] | null;
+	cgroups: Record<string, string> | null;
+	container: string | null;
+	namespaces: Record<string, Namespace> | null;
+	ns_pids: number[] | null;
+	uids: IDSet | null;
+	gids: IDSet | null;
+	groups: number[] | null;
+	capabilities: CapabilitySets | null;
+	seccomp: string | null; // none strict filter
+	no_new_privs: boolean | null;
+	security_label: string | null;
+	oom_score: number | null;
+	oom_score_adj: number | null;
+	limits: ResourceLimit[] | null;
+	personality: string | null; // hex
+	warnings: string[];
+}
+
+// Namespace is one namespace of a process.
+export interface Namespace {
+	inode: string;
+	own: boolean | null; // the inspector is in it too
+}
+
+// IDSet is the four ids of a process.
+export interface IDSet {
+	real: number;
+	effective: number;
+	saved: number;
+	filesystem: number;
+}
+
+// CapabilitySets are the five sets of a thread leader.
+export interface CapabilitySets {
+	inheritable: Capabilities;
+	permitted: Capabilities;
+	effective: Capabilities;
+	bounding: Capabilities;
+	ambient: Capabilities;
+}
+
+// Capabilities is one set.
+export interface Capabilities {
+	hex: string;
+	names: string[];
+}
+
+// ResourceLimit is a line of /proc/PID/limits; a null limit is unlimited.
+export interface ResourceLimit {
+	name: string;
+	soft: string | null; // decimal
+	hard: string | null; // decimal
+	unit: string;
+}
+
+// ObservationEvent is an event of GET /api/processes/events: a whole state.
+export interface ObservationEvent {
+	summary: ProcessSummary;
+	observation: Observation | null;
+	history: HistoryPoint[];
+	maps?: Mapping[]; // left out with ?maps=changed when unchanged
+	maps_captured_at: number | null;
+	maps_error: string | null;
+	maps_truncated: boolean;
+	rollup: Rollup | null;
+	exited: boolean;
+	error: string | null;
+}
+
+// HistoryPoint is one sample of the last 60 s.
+export interface HistoryPoint {
+	timestamp: number;
+	cpu_percent: number | null;
+	rss_bytes: number | null;
+	vms_bytes: number | null;
+}
+
+// Config says what this server can do here.
+export interface Config {
+	version: string;
+	revision: string | null;
+	interval_ms: number;
+	history_seconds: number;
+	sandbox: Sandbox;
+	sources: Sources;
+	capabilities: ServerCapabilities;
+}
+
+// Sandbox is what the server has given up; each missing piece has a reason.
+export interface Sandbox {
+	capabilities: string[]; // effective ones
+	capabilities_reason: string | null;
+	no_new_privs: SandboxPiece;
+	seccomp: SandboxPiece;
+}
+
+// SandboxPiece is one protection.
+export interface SandboxPiece {
+	active: boolean;
+	reason: string | null;
+}
+
+// Sources says where each kind of answer is read from.
+export interface Sources {
+	list: Source;
+	threads: Source;
+	descriptors: Source;
+	maps: Source;
+}
+
+// Source is bpf or text, with the reason for the latter.
+export interface Source {
+	source: string;
+	reason: string | null;
+}
+
+// ServerCapabilities says what works on this host.
+export interface ServerCapabilities {
+	ptrace: Capability;
+	bpf_cpu: Capability;
+	bpf_ipc: Capability;
+	bpf_files: Capability;
+	runs: Capability;
+}
+
+// Capability is one thing the server can or cannot do.
+export interface Capability {
+	available: boolean;
+	reason: string | null;
+}
