@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# Builds, runs and tests procinsh. `./build.sh help` lists the verbs.
+set -euo pipefail
+cd "$(dirname "$0")"
+export CGO_ENABLED=0 GOTOOLCHAIN=local
+unset GOFLAGS
+tools=tests/tools/go.mod
+
+help() {
+	cat <<-'TEXT'
+	./build.sh [VERB]
+	  build        web pages and ./procinsh, one static binary (the default)
+	  run [ARGS]   build, then serve on 127.0.0.1:9090
+	  check        gofmt, go vet, staticcheck, biome, tsc, generated files, import rules
+	  test         check, then every test in its short form
+	  soak         the long form of the tests that have one
+	  bench [scan] comparison tables against C and other tools
+	  bpf          rebuild the BPF objects            (comes with the sensors)
+	  live [URL]   sensor tests on a running server   (comes with the sensors)
+	  vm           tests on other kernels             (comes with the sensors)
+	  dist         release archive                    (comes with the first release)
+	TEXT
+}
+
+die() { echo "build.sh: $*" >&2; exit 1; }
+
+# need COMMAND PACKAGE: installs a missing tool with apt when root, else names it.
+updated=
+need() {
+	command -v "$1" >/dev/null && return
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "== installing $2"
+		[ -n "$updated" ] || { apt-get update -qq; updated=1; }
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2" >/dev/null
+		command -v "$1" >/dev/null && return
+	fi
+	die "$1 is missing (Debian package $2)"
+}
+
+need_go() {
+	command -v go >/dev/null || die "go is missing; this tree needs Go $(sed -n 's/^go //p' go.mod) or later"
+	local want have
+	want=$(sed -n 's/^go //p' go.mod) have=$(go env GOVERSION)
+	[ "$(printf '%s\n%s\n' "$want" "${have#go}" | sort -V | head -1)" = "$want" ] || die "Go $want or later is needed, this is ${have#go}"
+}
+
+need_node() {
+	command -v node >/dev/null && command -v npm >/dev/null || die "node and npm are missing; this tree needs Node $(cat .node-version) or later"
+	local have
+	have=$(node --version)
+	[ "$(printf '%s\n%s\n' "$(cat .node-version)" "${have#v}" | sort -V | head -1)" = "$(cat .node-version)" ] || die "Node $(cat .node-version) or later is needed, this is ${have#v}"
+}
+
+need_browser() {
+	[ -n "${CHROME:-}" ] && return
+	[ -x /usr/bin/chromium ] || need chromium chromium
+	export CHROME=/usr/bin/chromium
+}
+
+npm_packages() {
+	need_node
+	[ web/node_modules/.stamp -nt web/package-lock.json ] && return
+	echo "== npm packages"
+	(cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+	touch web/node_modules/.stamp
+}
+
+pages() { npm_packages; (cd web && node build.mjs); }
+
+version() { git describe --tags --always --dirty 2>/dev/null || echo unversioned; }
+
+binary() {
+	need_go
+	go build -trimpath -ldflags "-s -w -X main.version=$(version)" -o procinsh .
+	if command -v ldd >/dev/null && ldd procinsh >/dev/null 2>&1; then die "procinsh is not static"; fi
+	echo "== procinsh $(./procinsh --version | tr '\n' ' '): static, $(($(stat -c %s procinsh) / 1024)) KiB"
+}
+
+build() { need_go; pages; binary; }
+
+staticcheck() { go tool -modfile=$tools staticcheck ./...; }
+
+check() {
+	need_go
+	npm_packages
+	step gofmt sh -c 'f=$(gofmt -l $(git ls-files "*.go")); [ -z "$f" ] || { echo "gofmt would change: $f"; exit 1; }'
+	step "go vet" go vet ./...
+	step staticcheck staticcheck
+	step "contract types" go run ./tests/wiregen -check
+	step biome sh -c 'cd web && node_modules/.bin/biome ci --error-on-warnings .'
+	step tsc sh -c 'cd web && node_modules/.bin/tsc --noEmit -p .'
+	step "TypeScript imports" node web/check-imports.mjs
+}
+
+passed=0
+step() {
+	local name=$1 from=$SECONDS
+	shift
+	echo "== $name"
+	"$@" || { echo "== $name: FAILED"; echo "$passed passed, 1 failed"; exit 1; }
+	passed=$((passed + 1))
+	echo "== $name: ok, $((SECONDS - from)) s"
+}
+
+race() { CGO_ENABLED=1 go test -race -count=1 "$@"; }
+
+node_tests() { node --test --test-concurrency=1 "$@"; }
+
+tests() {
+	need gcc gcc
+	[ -e /usr/include/stdio.h ] || need /usr/include/stdio.h libc6-dev
+	need_browser
+	check
+	build
+	step "test targets" tests/targets/build.sh
+	step "Go, race detector" race ./proc ./watch ./api
+	step "Go" go test -count=1 . ./web ./tests/rules ./tests/wiregen
+	step "web model" node_tests web/test/*.test.mjs
+	step "odd targets" go test -count=1 ./tests/cases
+	step "end to end" go test -count=1 ./tests/e2e
+	step "idle" go test -count=1 ./tests/footprint
+	step "browser" node_tests tests/browser/*.test.mjs
+	step "bench, short form" env QUICK=1 tests/bench/run.sh scan
+	echo "$passed passed, 0 failed"
+}
+
+fuzz_all() {
+	local pkg f
+	for pkg in proc api; do
+		for f in $(go test -list '^Fuzz' ./$pkg | grep '^Fuzz'); do
+			step "fuzz $pkg $f" go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-60s}" ./$pkg
+		done
+	done
+}
+
+later() { echo "build.sh: $1 comes with $2" >&2; exit 2; }
+
+verb=${1:-build}
+[ $# = 0 ] || shift
+case $verb in
+build) build ;;
+run)
+	build
+	[ "$(id -u)" = 0 ] || echo "start with sudo to see other users' processes"
+	exec ./procinsh serve --listen 127.0.0.1:9090 "$@"
+	;;
+check) check; echo "$passed passed, 0 failed" ;;
+test) tests ;;
+soak)
+	build
+	step "idle, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
+	fuzz_all
+	echo "$passed passed, 0 failed"
+	;;
+bench)
+	case ${1:-scan} in
+	scan) need gcc gcc; need lsof lsof; need ps procps; build; exec tests/bench/run.sh scan ;;
+	stop) later "bench stop" "snapshots" ;;
+	sensors) later "bench sensors" "the sensors" ;;
+	*) die "unknown bench: $1" ;;
+	esac
+	;;
+bpf | live | vm) later "$verb" "the sensors" ;;
+dist) later dist "the first release" ;;
+help | -h | --help) help ;;
+*) help >&2; exit 2 ;;
+esac
