@@ -1,0 +1,136 @@
+// Builds dist/: one HTML file for every page and content-hashed files beside their
+// gzip copies. Prints what a browser will load and fails over a budget.
+//
+//   node build.mjs [--no-budget]
+
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import * as esbuild from 'esbuild';
+
+const root = dirname(fileURLToPath(import.meta.url));
+const dist = join(root, 'dist');
+const assets = join(dist, 'assets');
+
+// Kilobytes after gzip -9.
+const BUDGETS = { core: 40, process: 45, 'first load of /': 220, 'first load of /process': 220 };
+
+const hash = (data) => createHash('sha256').update(data).digest('hex').slice(0, 10);
+
+async function clean() {
+  await mkdir(assets, { recursive: true });
+  for (const name of await readdir(assets)) await rm(join(assets, name));
+  await rm(join(dist, 'index.html'), { force: true });
+}
+
+// licenses joins the licence of every package that is in the bundles.
+async function licenses(inputs) {
+  const packages = new Set();
+  for (const path of inputs) {
+    const match = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path);
+    if (match) packages.add(match[1]);
+  }
+  let text = 'procinsh is under the Apache License 2.0. Its pages are built with:\n';
+  for (const name of [...packages].sort()) {
+    const folder = join(root, 'node_modules', name);
+    const { version, license } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+    const file = (await readdir(folder)).find((entry) => /^licen[cs]e/i.test(entry));
+    if (!file) throw new Error(`${name} has no licence file`);
+    text += `\n${'='.repeat(72)}\n${name} ${version} (${license})\n\n${(await readFile(join(folder, file), 'utf8')).trim()}\n`;
+  }
+  return text;
+}
+
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  minify: true,
+  target: 'es2022',
+  legalComments: 'linked',
+  metafile: true,
+  outdir: assets,
+  logLevel: 'warning',
+};
+
+await clean();
+const modules = await esbuild.build({
+  ...common,
+  entryPoints: { app: 'src/app.tsx' },
+  format: 'esm',
+  splitting: true,
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  entryNames: '[name]-[hash]',
+  chunkNames: '[name]-[hash]',
+});
+const others = await esbuild.build({
+  ...common,
+  entryPoints: { theme: 'src/theme.ts', base: 'src/base.css', process: 'src/process/process.css' },
+  format: 'iife',
+  entryNames: '[name]-[hash]',
+});
+
+const outputs = { ...modules.metafile.outputs, ...others.metafile.outputs };
+const output = (entry) => {
+  const found = Object.entries(outputs).find(([, o]) => o.entryPoint === entry);
+  if (!found) throw new Error(`no output for ${entry}`);
+  return found[0];
+};
+
+const text = await licenses([...Object.keys(modules.metafile.inputs), ...Object.keys(others.metafile.inputs)]);
+const licenseFile = `licenses-${hash(text)}.txt`;
+await writeFile(join(assets, licenseFile), text);
+
+let html = await readFile(join(root, 'src/index.html'), 'utf8');
+const replace = {
+  '@theme.js@': output('src/theme.ts'),
+  '@base.css@': output('src/base.css'),
+  '@process.css@': output('src/process/process.css'),
+  '@app.js@': output('src/app.tsx'),
+  '@licenses@': licenseFile,
+};
+for (const [mark, file] of Object.entries(replace)) html = html.replace(mark, `/assets/${basename(file)}`);
+await writeFile(join(dist, 'index.html'), html);
+
+const sizes = new Map();
+for (const [folder, name] of [[dist, 'index.html'], ...(await readdir(assets)).map((n) => [assets, n])]) {
+  const data = await readFile(join(folder, name));
+  const packed = gzipSync(data, { level: 9 });
+  await writeFile(join(folder, `${name}.gz`), packed);
+  sizes.set(name, { raw: data.length, gz: packed.length });
+}
+
+// closure is a module with everything it imports at once.
+function closure(file, seen = new Set()) {
+  if (seen.has(file)) return seen;
+  seen.add(file);
+  for (const next of outputs[file].imports) {
+    if (next.kind === 'import-statement') closure(next.path, seen);
+  }
+  return seen;
+}
+const weigh = (files) => [...files].reduce((sum, file) => sum + (sizes.get(basename(file))?.gz ?? 0), 0);
+
+const core = closure(output('src/app.tsx'));
+const process_ = new Set([...closure(output('src/process/page.tsx'))].filter((file) => !core.has(file)));
+const always = ['index.html', output('src/theme.ts'), output('src/base.css'), output('src/process/process.css')];
+const totals = {
+  core: weigh(core),
+  process: weigh(process_),
+  'first load of /': weigh([...always, ...core]),
+  'first load of /process': weigh([...always, ...core, ...process_]),
+};
+
+for (const [name, { raw, gz }] of [...sizes].sort()) {
+  console.log(`${name.padEnd(34)} ${String(raw).padStart(9)} ${String(gz).padStart(8)} gz`);
+}
+let over = false;
+for (const [name, limit] of Object.entries(BUDGETS)) {
+  const kb = totals[name] / 1024;
+  const bad = kb > limit;
+  over ||= bad;
+  console.log(`${name.padEnd(34)} ${kb.toFixed(1).padStart(9)} KB gz of ${limit}${bad ? '  OVER BUDGET' : ''}`);
+}
+if (over && !process.argv.includes('--no-budget')) process.exit(1);

@@ -1,0 +1,54 @@
+// The address bar as a signal. Pages navigate through here so that Back works.
+
+import { signal } from '@preact/signals';
+import type { Identity } from './wire.gen';
+
+export type Route =
+  | { page: 'list' }
+  // start is null when the link named a pid only; hash is the text after '#'.
+  | { page: 'process'; pid: number; start: number | null; hash: string }
+  | { page: 'unknown'; path: string };
+
+export function parseRoute(path: string, search: string, hash: string): Route {
+  if (path === '/') return { page: 'list' };
+  const match = /^\/process\/([1-9]\d{0,9})$/.exec(path);
+  if (match?.[1]) {
+    const start = new URLSearchParams(search).get('start');
+    const ticks = start !== null && /^\d{1,20}$/.test(start) ? Number(start) : null;
+    return { page: 'process', pid: Number(match[1]), start: ticks, hash: hash.replace(/^#/, '') };
+  }
+  return { page: 'unknown', path };
+}
+
+// processPath is the link of one process, its start time included.
+export function processPath(identity: Identity): string {
+  return `/process/${identity.pid}?start=${identity.start_time_ticks}`;
+}
+
+const here = () => parseRoute(location.pathname, location.search, location.hash);
+
+export const route = signal<Route>(here());
+
+// navigate moves to a page of ours and adds a step to the history.
+export function navigate(href: string): void {
+  history.pushState(null, '', href);
+  route.value = here();
+}
+
+// rewrite corrects the address of the page that is shown, without a step.
+export function rewrite(href: string): void {
+  history.replaceState(history.state, '', href);
+  route.value = here();
+}
+
+// followRoutes keeps the signal in step with Back, Forward and typed hashes.
+export function followRoutes(): void {
+  addEventListener('popstate', () => {
+    route.value = here();
+  });
+}
+
+// plainClick says that a click on a link is ours: no new tab or window was asked for.
+export function plainClick(event: MouseEvent): boolean {
+  return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+}
