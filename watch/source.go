@@ -1,0 +1,85 @@
+package watch
+
+import "procinsh/proc"
+
+// listSource is where the list comes from. List calls it from one goroutine at a
+// time.
+type listSource interface {
+	// Scan returns every process by PID; the slice may be reused by the next call.
+	Scan(want proc.Want) ([]proc.Row, error)
+	ReadTotals(t *proc.Totals) error
+}
+
+// processSource opens single processes. Safe for concurrent use.
+type processSource interface {
+	Open(id proc.ID) (target, error)
+}
+
+// target is an open process. Not safe for concurrent use. Each reading answers for
+// the process that was opened or fails with proc.ErrGone.
+type target interface {
+	ReadRow() (proc.Row, error)
+	ReadSample(s *proc.Sample) error
+	ReadMaps(dst []proc.Mapping) ([]proc.Mapping, error)
+	ReadSmaps(dst []proc.Mapping) ([]proc.Mapping, error)
+	ReadRollup() (proc.Rollup, error)
+	Close() error
+}
+
+// textList is the list from the text files of procfs.
+type textList struct {
+	fs *proc.FS
+	*proc.Scanner
+}
+
+func (s textList) ReadTotals(t *proc.Totals) error { return s.fs.ReadTotals(t) }
+
+// textProcesses are single processes from the text files of procfs.
+type textProcesses struct{ fs *proc.FS }
+
+func (s textProcesses) Open(id proc.ID) (target, error) {
+	p, err := s.fs.OpenProcess(id)
+	if err != nil {
+		return nil, err
+	}
+	return textTarget{p, s.fs}, nil
+}
+
+// textTarget checks the identity after each reading.
+type textTarget struct {
+	p  *proc.Process
+	fs *proc.FS
+}
+
+func (t textTarget) checked(err error) error {
+	if gone := t.p.Check(); gone != nil {
+		return gone
+	}
+	return err
+}
+
+// ReadRow uses a scanner of its own: it is called once a viewer, and a target that
+// blocks the reading of its command line then blocks no other viewer.
+func (t textTarget) ReadRow() (proc.Row, error) {
+	row, err := t.fs.NewScanner().ReadRow(t.p, proc.Want{})
+	return row, t.checked(err)
+}
+
+func (t textTarget) ReadSample(s *proc.Sample) error { return t.checked(t.p.ReadSample(s)) }
+
+func (t textTarget) ReadMaps(dst []proc.Mapping) ([]proc.Mapping, error) {
+	dst, err := t.p.ReadMaps(dst)
+	return dst, t.checked(err)
+}
+
+func (t textTarget) ReadSmaps(dst []proc.Mapping) ([]proc.Mapping, error) {
+	dst, err := t.p.ReadSmaps(dst)
+	return dst, t.checked(err)
+}
+
+func (t textTarget) ReadRollup() (proc.Rollup, error) {
+	r, err := t.p.ReadRollup()
+	return r, t.checked(err)
+}
+
+func (t textTarget) Close() error { return t.p.Close() }
