@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +15,9 @@ import (
 type FS struct {
 	mount string
 	dir   int // O_PATH handle of the mount point
+
+	boot   func() int64 // clockBoot; fixed in tests
+	booted atomic.Int64 // see bootTime
 
 	closing sync.Once
 	closed  error
@@ -28,7 +32,7 @@ func Open(mount string) (*FS, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: mount, Err: err}
 	}
-	return &FS{mount: mount, dir: fd}, nil
+	return &FS{mount: mount, dir: fd, boot: clockBoot}, nil
 }
 
 // Mount returns the mount point.

@@ -1,5 +1,14 @@
 package proc
 
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
 // Want is what a scan reads beside stat, status and statm.
 type Want struct {
 	IO   bool // /proc/PID/io
@@ -16,7 +25,7 @@ type Row struct {
 	UID, EUID    uint32
 	CPUTicks     uint64 // utime + stime, all threads
 	At           int64  // CLOCK_MONOTONIC ns when stat was read
-	RSS, VMS     uint64 // bytes, exact (statm)
+	RSS, VMS     uint64 // bytes, exact (statm); 0 for kernel threads and zombies, which have no memory
 	Threads      int32
 	Nice         int32
 	Processor    int32 // last CPU
@@ -31,29 +40,204 @@ type IO struct {
 	ReadBytes, WriteBytes uint64 // read_bytes, write_bytes of /proc/PID/io
 }
 
-// Details is the text of a row, cached by identity and re-read in slices: each
-// process within 10 s, at once when its name changed. Immutable.
-type Details struct {
-	Name                 string // comm, raw bytes
-	Executable           *string
-	CommandLine          []string // nil: unreadable
-	CommandLineTruncated bool
-	Username             *string
-	EffectiveUsername    *string
-	Cgroup               *string
-	Container            *string
-	TTY                  *string
+// Scanner reads the list of processes again and again, with buffers of its own.
+// Not safe for concurrent use.
+type Scanner struct {
+	// Denied is how many processes of the last scan are missing from it because
+	// their files could not be read (hidepid=1), not because they ended.
+	Denied int
+
+	fs   *FS
+	rows []Row
+	pids []int32
+
+	// What is known of each process from scan to scan, by PID. A scan walks the
+	// two in step and drops who is not there any more.
+	known, next []known
+
+	reader   reader
+	last     int64 // monotonic ns of the scan before
+	interval int64 // ns between the last two scans
 }
 
-// Scanner reads the list of processes again and again, with buffers of its own.
-type Scanner struct{}
-
 // NewScanner returns a scanner with empty caches.
-func (fs *FS) NewScanner() *Scanner { panic("stub") }
+func (fs *FS) NewScanner() *Scanner {
+	return &Scanner{fs: fs, reader: newReader(fs)}
+}
 
 // Scan returns every process by PID. The slice is valid until the next Scan; the
-// rows may be copied.
-func (s *Scanner) Scan(want Want) ([]Row, error) { panic("stub") }
+// rows may be copied. The first scan reads the details of all; later ones only
+// those that are due, at once when the name or the user changed or the process
+// called exec.
+//
+// Each process is read through a handle of its directory, so a row is never put
+// together from two that had one number. Processes that end meanwhile are left
+// out; so are those that may not be read, which Denied counts. A zombie is listed
+// with state Z and no memory.
+//
+// Errors: the directory of processes could not be read.
+// Effect: none on the targets; cmdline takes their mmap lock for a moment.
+// Source: /proc/PID/{stat,status,statm}, and cmdline, exe, cgroup, io, maps.
+func (s *Scanner) Scan(want Want) ([]Row, error) {
+	if err := s.list(); err != nil {
+		return nil, err
+	}
+	s.begin()
+	s.rows, s.next, s.Denied = s.rows[:0], s.next[:0], 0
+	old := s.known
+	for _, pid := range s.pids {
+		for len(old) > 0 && old[0].id.PID < pid {
+			old = old[1:]
+		}
+		var k known
+		if len(old) > 0 && old[0].id.PID == pid {
+			k = old[0]
+		}
+		var row Row
+		switch err := s.readPID(pid, want, &row, &k); {
+		case err == nil:
+			s.rows, s.next = append(s.rows, row), append(s.next, k)
+		case !vanished(err):
+			s.Denied++
+		}
+	}
+	clear(s.known[:cap(s.known)]) // let go of the details of processes that ended
+	s.known, s.next = s.next, s.known
+	s.parents()
+	return s.rows, nil
+}
 
-// ReadRow returns the row of one process.
-func (s *Scanner) ReadRow(p *Process, want Want) (Row, error) { panic("stub") }
+// ReadRow returns the row of one process, through the same code. Its details are
+// read anew. A zombie without a live thread is gone here: who asks for one
+// process asks for one that is alive.
+//
+// Errors: ErrGone; fs.ErrPermission; *ParseError.
+func (s *Scanner) ReadRow(p *Process, want Want) (Row, error) {
+	if err := p.Check(); err != nil {
+		return Row{}, err
+	}
+	r := &s.reader
+	r.start(s.fs.bootTime())
+	var row Row
+	var k known
+	if err := r.row(p.dir, p.id.PID, want, &row, &k); err != nil {
+		if vanished(err) {
+			err = ErrGone
+		}
+		return Row{}, p.wrap("stat", err)
+	}
+	if err := p.Check(); err != nil {
+		return Row{}, err
+	}
+	if row.ID != p.id {
+		return Row{}, p.wrap("stat", ErrGone)
+	}
+	row.Parent = s.fs.parent(row.ID, k.ppid)
+	return row, nil
+}
+
+// begin sets the clocks of a scan.
+func (s *Scanner) begin() {
+	r := &s.reader
+	r.start(s.fs.bootTime())
+	if s.last != 0 {
+		s.interval = r.now - s.last
+	}
+	s.last = r.now
+	r.oldest = r.now + s.interval - int64(detailsAge)
+}
+
+// list fills pids, in order. procfs lists them so; a fixture tree does not.
+func (s *Scanner) list() error {
+	fd, err := openAt(s.fs.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err == nil {
+		s.pids = s.pids[:0]
+		err = entries(fd, s.reader.buf, func(name []byte) bool {
+			pid, _ := parsePID(name)
+			s.pids = append(s.pids, pid)
+			return true
+		})
+		closeFD(fd)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.fs.mount, err)
+	}
+	if !slices.IsSorted(s.pids) {
+		slices.Sort(s.pids)
+	}
+	return nil
+}
+
+func (s *Scanner) readPID(pid int32, want Want, row *Row, k *known) error {
+	r := &s.reader
+	var path [16]byte
+	strconv.AppendInt(path[:0], int64(pid), 10)
+	dir, err := openRaw(s.fs.dir, &path[0], unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	err = r.row(dir, pid, want, row, k)
+	closeFD(dir)
+	return err
+}
+
+// parents finds the parents in the scan itself.
+func (s *Scanner) parents() {
+	at := 0 // of the last parent found: most processes of a host have few parents
+	for i := range s.rows {
+		ppid := s.known[i].ppid
+		if ppid <= 0 {
+			continue
+		}
+		if at >= len(s.rows) || s.rows[at].ID.PID != ppid {
+			low, high := 0, len(s.rows)
+			for low < high {
+				if mid := (low + high) / 2; s.rows[mid].ID.PID < ppid {
+					low = mid + 1
+				} else {
+					high = mid
+				}
+			}
+			at = low
+		}
+		if at < len(s.rows) && s.rows[at].ID.PID == ppid {
+			s.rows[i].Parent = parentOf(s.rows[i].ID, s.rows[at].ID)
+		}
+	}
+}
+
+// parentOf returns the candidate unless it started after the child: then it has
+// the number of a parent that is gone.
+func parentOf(child, candidate ID) Opt[ID] {
+	if candidate.StartTicks > child.StartTicks {
+		return Opt[ID]{}
+	}
+	return Some(candidate)
+}
+
+// parent looks for the parent of one process.
+func (fs *FS) parent(child ID, ppid int32) Opt[ID] {
+	if ppid <= 0 {
+		return Opt[ID]{}
+	}
+	var buf [2048]byte
+	fd, err := openAt(fs.dir, strconv.Itoa(int(ppid))+"/stat", unix.O_RDONLY)
+	if err != nil {
+		return Opt[ID]{}
+	}
+	n, err := readRaw(fd, buf[:])
+	closeFD(fd)
+	if err != nil {
+		return Opt[ID]{}
+	}
+	st, ok := parseStat(buf[:n])
+	if !ok {
+		return Opt[ID]{}
+	}
+	return parentOf(child, ID{ppid, st.start})
+}
+
+// vanished tells whether a file is missing because its process ended.
+func vanished(err error) bool {
+	return err == unix.ENOENT || err == unix.ESRCH || errors.Is(err, ErrGone)
+}

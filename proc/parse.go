@@ -40,3 +40,9 @@ func skipBlank(b []byte, i int) int {
 	}
 	return i
 }
+
+// parseUint32 reads a number that is all there is.
+func parseUint32(b []byte) (uint32, bool) {
+	v, next, ok := parseUint(b, 0)
+	return uint32(v), ok && next == len(b) && v <= 1<<32-1
+}

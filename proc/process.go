@@ -31,8 +31,14 @@ type Process struct {
 	fs   *FS
 	dir  int    // O_PATH handle of /proc/PID, -1 when closed
 	live string // "" or "task/TID/" of a live thread, when the leader has ended
-	buf  []byte // of Check
+	buf  []byte // of Check and the readers of one short file
 	task []byte // directory entries of task
+
+	// Of ReadSample.
+	tids       []int32
+	threads    []Thread // of the sample before
+	table      []string // system call names, nil: not chosen
+	tableStack uint64   // field 28 of stat when the table was chosen: another one after exec
 }
 
 // OpenProcess opens the process that id names. The number of a thread that leads
@@ -174,7 +180,7 @@ func (p *Process) Close() error {
 // throughThread are the entries of /proc/PID that belong to memory, descriptors
 // or file system context: an ended leader has none of them, a live thread has.
 // map_files exists for the leader alone.
-var throughThread = []string{"auxv", "cwd", "environ", "exe", "fd", "fdinfo", "maps", "mem", "ns", "pagemap", "root", "smaps", "smaps_rollup", "statm"}
+var throughThread = []string{"auxv", "cmdline", "cwd", "environ", "exe", "fd", "fdinfo", "maps", "mem", "ns", "pagemap", "root", "smaps", "smaps_rollup", "statm"}
 
 // path is where name ("maps", "fd/3") is read: below /proc/PID, or below the
 // directory of a live thread when the leader has ended.

@@ -6,33 +6,72 @@ import "time"
 type Sample struct {
 	ID                       ID
 	At                       time.Time
-	State                    byte
+	State                    byte // as in Row
 	CPUTicks                 uint64
-	RSS, VMS, Swap           Opt[uint64] // bytes
+	RSS, VMS, Swap           Opt[uint64] // bytes; swap is unknown for kernel threads
 	MinorFaults, MajorFaults uint64      // cumulative, all threads
 	VoluntarySwitches        Opt[uint64] // sum over live threads; unknown when any is
 	NonvoluntarySwitches     Opt[uint64]
 	IO                       Opt[IO]
 	CPU, Nice, Priority      int32
 	Threads                  []Thread // by TID
-	ThreadsTruncated         bool
+	ThreadsTruncated         bool     // only the first 4,096 are there, and the sums are unknown
 }
 
-// Thread is one thread of a process.
-type Thread struct {
-	TID                                     int32
-	StartTicks                              uint64
-	Name                                    string
-	State                                   byte
-	CPU                                     int32 // last CPU
-	CPUTicks                                uint64
-	Priority, Nice                          int32
-	Scheduler                               string // OTHER FIFO RR BATCH IDLE DEADLINE EXT UNKNOWN
-	Affinity                                Opt[string]
-	VoluntarySwitches, NonvoluntarySwitches Opt[uint64]
-	WaitChannel                             Opt[string] // kernel function; unknown when running or not permitted
-	Syscall                                 Opt[string] // name; unknown when running, in user mode, or not permitted
+// ReadSample fills s, reusing its thread slice and strings: what s held before is
+// overwritten. A thread that ends meanwhile is left out.
+//
+// When the leader has ended while other threads live, it stands among the threads
+// with state Z, the sizes are those of a live thread, and State is the letter of
+// the most active one.
+//
+// Errors: ErrGone; fs.ErrPermission; *ParseError. s is of no use then.
+// Effect: none on the target.
+// Source: /proc/PID/{stat,statm,io} and task/TID/{stat,status,wchan,syscall}.
+func (p *Process) ReadSample(s *Sample) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	st, err := p.stat()
+	if err != nil {
+		return err
+	}
+	*s = Sample{
+		ID: p.id, At: time.Now(), State: st.state, CPUTicks: st.utime + st.stime,
+		MinorFaults: st.minorFault, MajorFaults: st.majorFault,
+		CPU: st.processor, Nice: st.nice, Priority: st.priority,
+		Threads: s.Threads,
+	}
+	if err := p.readThreads(s, p.names(&st)); err != nil {
+		return err
+	}
+	if text, err := p.readFile("statm", p.buf); err == nil {
+		p.buf = text
+		if vms, rss, ok := parseStatm(text); ok {
+			s.VMS, s.RSS = Some(vms), Some(rss)
+		}
+	}
+	if text, err := p.readFile("io", p.buf); err == nil {
+		p.buf = text
+		if io, ok := parseIO(text); ok {
+			s.IO = Some(io)
+		}
+	}
+	s.sum()
+	return p.Check()
 }
 
-// ReadSample fills s, reusing its thread slice and strings.
-func (p *Process) ReadSample(s *Sample) error { panic("stub") }
+// sum fills what is added up from the threads.
+func (s *Sample) sum() {
+	known, voluntary, nonvoluntary := !s.ThreadsTruncated && len(s.Threads) > 0, uint64(0), uint64(0)
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		v, ok := t.VoluntarySwitches.Get()
+		n, ok2 := t.NonvoluntarySwitches.Get()
+		voluntary, nonvoluntary, known = voluntary+v, nonvoluntary+n, known && ok && ok2
+		s.State = moreActive(s.State, t.State)
+	}
+	if known {
+		s.VoluntarySwitches, s.NonvoluntarySwitches = Some(voluntary), Some(nonvoluntary)
+	}
+}

@@ -24,6 +24,7 @@ type stat struct {
 	nice       int32  // 19
 	threads    int32  // 20
 	start      uint64 // 22, clock ticks since boot
+	stack      uint64 // 28, where the stack began; 0 without permission
 	processor  int32  // 39, last CPU
 	policy     uint32 // 41, scheduling policy
 }
@@ -46,6 +47,7 @@ const (
 	statNice      = 15
 	statThreads   = 16
 	statStart     = 18
+	statStack     = 24
 	statProcessor = 35
 	statPolicy    = 37
 	statNumbers   = 38
@@ -84,6 +86,6 @@ func parseStat(b []byte) (stat, bool) {
 		flags: uint32(f[statFlags]), minorFault: f[statMinFlt], majorFault: f[statMajFlt],
 		utime: f[statUTime], stime: f[statSTime],
 		priority: int32(f[statPriority]), nice: int32(f[statNice]), threads: int32(f[statThreads]),
-		start: f[statStart], processor: int32(f[statProcessor]), policy: uint32(f[statPolicy]),
+		start: f[statStart], stack: f[statStack], processor: int32(f[statProcessor]), policy: uint32(f[statPolicy]),
 	}, true
 }

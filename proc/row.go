@@ -1,0 +1,273 @@
+package proc
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	detailsAge = 10 * time.Second        // nobody keeps details longer
+	detailsDue = 8500 * time.Millisecond // read again; with a scan each second no one is late
+	mapsAge    = 5 * time.Second         // map summaries are not read more often
+)
+
+// known is what a scanner keeps of one process from scan to scan.
+type known struct {
+	id        ID
+	ppid      int32
+	uid, euid uint32
+	stack     uint64 // field 28 of stat: another one after exec
+	details   *Details
+	sum       uint64 // of the raw texts of details
+	read, due int64  // monotonic ns when details were read, and are due again
+	maps      *MapSummary
+	mapsDue   int64
+}
+
+// reader reads rows. It holds what is reused from process to process.
+type reader struct {
+	fs  *FS
+	buf []byte // one file, or directory entries
+
+	now    int64 // CLOCK_MONOTONIC ns at the start of the scan
+	begun  time.Time
+	oldest int64 // details read at or before this time would grow too old
+	boot   int64 // ms
+
+	texts texts   // of details
+	proc  Process // borrows the handle of the process that is being read
+	maps  []Mapping
+	none  *MapSummary // of kernel threads
+}
+
+func newReader(fs *FS) reader {
+	return reader{fs: fs, buf: make([]byte, 32<<10), texts: newTexts(fs)}
+}
+
+// start sets the clock. The runtime reads CLOCK_MONOTONIC in the vdso but tells
+// only differences; one system call gives them their origin.
+func (r *reader) start(boot int64) {
+	r.begun, r.now, r.boot, r.oldest = time.Now(), monotonic(), boot, 0
+	r.texts.users.refresh()
+}
+
+func (r *reader) clock() int64 { return r.now + int64(time.Since(r.begun)) }
+
+// Names below /proc/PID with the NUL that openat wants.
+var (
+	nameStat    = []byte("stat\x00")
+	nameStatus  = []byte("status\x00")
+	nameStatm   = []byte("statm\x00")
+	nameIO      = []byte("io\x00")
+	nameExe     = []byte("exe\x00")
+	nameCmdline = []byte("cmdline\x00")
+	nameCgroup  = []byte("cgroup\x00")
+)
+
+// slurp reads a short file in one read: the kernel prints it whole when the
+// buffer is large enough.
+func slurp(dir int, name, buf []byte) ([]byte, error) {
+	fd, err := openRaw(dir, &name[0], unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	n, err := readRaw(fd, buf)
+	closeFD(fd)
+	return buf[:n], err
+}
+
+// row reads the process whose directory dir is. k is what was known of its PID
+// before, and is brought up to date. All files are opened below the one handle,
+// so they are of one process whatever happens to the number.
+func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
+	text, err := slurp(dir, nameStat, r.buf)
+	if err != nil {
+		return err
+	}
+	st, ok := parseStat(text)
+	if !ok {
+		return &ParseError{File: "stat"}
+	}
+	*row = Row{
+		ID: ID{pid, st.start}, State: st.state, KernelThread: st.flags&flagKernelThread != 0,
+		CPUTicks: st.utime + st.stime, At: r.clock(),
+		Threads: st.threads, Nice: st.nice, Processor: st.processor,
+		StartedAt: r.boot + ticksMS(st.start),
+	}
+	if k.id != row.ID {
+		*k = known{id: row.ID}
+	}
+	k.ppid = st.ppid
+	stale := k.details == nil || r.now >= k.due || k.read <= r.oldest || st.stack != k.stack || string(st.comm) != k.details.Name
+	if stale {
+		r.texts.comm = append(r.texts.comm[:0], st.comm...) // buf is about to be used again
+	}
+
+	// A kernel thread keeps the ids it was made with.
+	if row.KernelThread && k.details != nil {
+		row.UID, row.EUID = k.uid, k.euid
+	} else {
+		if text, err = slurp(dir, nameStatus, r.buf); err != nil {
+			return err
+		}
+		if row.UID, row.EUID, ok = statusUID(text); !ok {
+			return &ParseError{File: "status"}
+		}
+		if row.UID != k.uid || row.EUID != k.euid {
+			if !stale {
+				r.texts.comm = append(r.texts.comm[:0], k.details.Name...)
+			}
+			stale = true
+		}
+	}
+
+	r.proc.id, r.proc.fs, r.proc.dir, r.proc.live = row.ID, r.fs, dir, ""
+	if st.ended() && st.threads > 1 && r.proc.findLive() == nil {
+		row.State = r.proc.busiest(row.State)
+	}
+	if row.State == 'X' || row.State == 'x' {
+		return ErrGone // being taken off the list this moment
+	}
+	if err := r.memory(&st, row); err != nil {
+		return err
+	}
+	if want.IO {
+		if text, err := slurp(dir, nameIO, r.buf); err == nil {
+			if io, ok := parseIO(text); ok {
+				row.IO = Some(io)
+			}
+		}
+	}
+	if stale {
+		r.details(&st, row, k)
+		k.stack, k.uid, k.euid = st.stack, row.UID, row.EUID
+	}
+	row.Details = k.details
+	if want.Maps {
+		r.summarize(row, k)
+		row.Maps = k.maps
+	}
+	return nil
+}
+
+// memory reads the sizes, through a live thread when the leader has none.
+func (r *reader) memory(st *stat, row *Row) error {
+	if row.KernelThread || st.ended() && r.proc.live == "" {
+		return nil
+	}
+	var text []byte
+	var err error
+	if r.proc.live == "" {
+		text, err = slurp(r.proc.dir, nameStatm, r.buf)
+	} else {
+		text, err = r.proc.readFile("statm", r.buf) // looks for another thread when this one ends
+	}
+	if err != nil {
+		return err
+	}
+	var ok bool
+	if row.VMS, row.RSS, ok = parseStatm(text); !ok {
+		return &ParseError{File: "statm"}
+	}
+	return nil
+}
+
+// details reads the texts and keeps the old value when they are the same.
+func (r *reader) details(st *stat, row *Row, k *known) {
+	fresh := k.details == nil
+	if sum, whole := r.texts.read(&r.proc, st, row); fresh || whole && sum != k.sum {
+		k.details, k.sum = r.texts.details(st, row), sum
+	}
+	k.read, k.due = r.now, r.now+int64(detailsDue)
+	if fresh {
+		// Those first seen together are spread over the slices.
+		k.due = r.now + int64(time.Second) + spread(row.ID)%int64(detailsDue-time.Second)
+	}
+}
+
+// summarize reads the map summary when it is due.
+func (r *reader) summarize(row *Row, k *known) {
+	if r.now < k.mapsDue {
+		return
+	}
+	k.mapsDue = r.now + int64(mapsAge) + spread(row.ID)%int64(time.Second)
+	switch {
+	case row.KernelThread:
+		if r.none == nil {
+			none := SummarizeMaps(nil)
+			r.none = &none
+		}
+		k.maps = r.none
+		return
+	case row.State == 'Z' || row.State == 'X':
+		k.maps = nil
+		return
+	}
+	var err error
+	if r.maps, err = r.proc.ReadMaps(r.maps[:0]); err != nil {
+		k.maps = nil
+		return
+	}
+	sum := SummarizeMaps(r.maps)
+	if k.maps == nil || !slices.Equal(k.maps.Boxes, sum.Boxes) || !maps.Equal(k.maps.Totals, sum.Totals) {
+		k.maps = &sum
+	}
+}
+
+// spread returns a number that looks random and is the same for a process.
+func spread(id ID) int64 {
+	h := (uint64(id.PID)<<32 ^ id.StartTicks) * 0x9e3779b97f4a7c15 // 2^64 / golden ratio
+	return int64(h >> 2)
+}
+
+// maxLeaderless is how many threads are looked at for the state of a process
+// whose leader has ended.
+const maxLeaderless = 256
+
+// activity orders state letters, the most active first.
+const activity = "RDStTI"
+
+// busiest returns the letter of the most active live thread, or letter when there
+// is none.
+func (p *Process) busiest(letter byte) byte {
+	fd, err := openAt(p.dir, "task", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return letter
+	}
+	defer closeFD(fd)
+	looked := 0
+	entries(fd, p.task, func(tid []byte) bool {
+		data, err := p.slurp("task/"+string(tid)+"/stat", p.buf, 0)
+		if err == nil {
+			p.buf = data
+			if st, ok := parseStat(data); ok {
+				letter = moreActive(letter, st.state)
+			}
+		}
+		looked++
+		return looked < maxLeaderless && letter != activity[0]
+	})
+	return letter
+}
+
+// moreActive returns the letter that says more about a process that lives.
+func moreActive(a, b byte) byte {
+	rank := func(c byte) int {
+		if c == 'Z' || c == 'X' || c == 'x' {
+			return len(activity) + 1
+		}
+		for i := range activity {
+			if activity[i] == c {
+				return i
+			}
+		}
+		return len(activity)
+	}
+	if rank(b) < rank(a) {
+		return b
+	}
+	return a
+}
