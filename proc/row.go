@@ -207,7 +207,7 @@ func (r *reader) summarize(row *Row, k *known) {
 		return
 	}
 	var err error
-	if r.maps, err = r.proc.ReadMaps(r.maps[:0]); err != nil {
+	if r.maps, err = r.proc.readMapKinds(r.maps[:0]); err != nil {
 		k.maps = nil
 		return
 	}
