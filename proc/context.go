@@ -237,7 +237,7 @@ func (p *Process) executableState(text string) (string, error) {
 	var root rootPaths
 	defer root.close()
 	switch found, at := root.stat(p, text); {
-	case found == pathFound && sameFile(&at, &exe):
+	case found == pathFound && sameInode(&at, &exe):
 		return ExecutablePresent, nil
 	case found == pathFound && !marked:
 		return ExecutableReplaced, nil // something is mounted over it
@@ -246,7 +246,7 @@ func (p *Process) executableState(text string) (string, error) {
 		return state, nil
 	}
 	switch found, at := root.stat(p, name); {
-	case found == pathFound && sameFile(&at, &exe): // linked anew
+	case found == pathFound && sameInode(&at, &exe): // linked anew
 		return ExecutablePresent, nil
 	case found == pathFound:
 		return ExecutableReplaced, nil

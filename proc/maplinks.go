@@ -95,7 +95,7 @@ func (p *Process) readMapLink(dir int, v *Mapping, root *rootPaths) mapLink {
 	if err != nil {
 		st = unix.Statx_t{Dev_major: v.Major, Dev_minor: v.Minor, Ino: v.Inode}
 		switch found, at := root.stat(p, path); {
-		case found == pathFound && sameFile(&at, &st):
+		case found == pathFound && sameInode(&at, &st):
 			return mapLink{path, Some(false)}
 		case found == pathMissing:
 			return mapLink{path, Some(true)}
@@ -110,7 +110,7 @@ func (p *Process) readMapLink(dir int, v *Mapping, root *rootPaths) mapLink {
 	// The file has another name left, or this very one.
 	switch found, at := root.stat(p, path); found {
 	case pathFound:
-		return mapLink{path, Some(!sameFile(&at, &st))}
+		return mapLink{path, Some(!sameInode(&at, &st))}
 	case pathMissing:
 		return mapLink{path, Some(true)}
 	}
@@ -128,6 +128,6 @@ func statFollow(dir int, name string) (st unix.Statx_t, err error) {
 	}
 }
 
-func sameFile(a, b *unix.Statx_t) bool {
+func sameInode(a, b *unix.Statx_t) bool {
 	return a.Dev_major == b.Dev_major && a.Dev_minor == b.Dev_minor && a.Ino == b.Ino
 }
