@@ -122,7 +122,8 @@ type Observation struct {
 	IO                          *IO      `json:"io"`
 	Rates                       Rates    `json:"rates"`
 	Threads                     []Thread `json:"threads"`
-	CPU                         int32    `json:"cpu"` // last CPU
+	ThreadsTruncated            bool     `json:"threads_truncated"` // there are more
+	CPU                         int32    `json:"cpu"`               // last CPU
 	Nice                        int32    `json:"nice"`
 	Priority                    int32    `json:"priority"`
 }
@@ -341,7 +342,7 @@ type ContextAnswer struct {
 	Executable      *string              `json:"executable"`
 	ExecutableState string               `json:"executable_state"` // present deleted replaced memfd unreadable
 	CommandLine     []string             `json:"command_line" wire:"nullable"`
-	Cgroups         map[string]string    `json:"cgroups" wire:"nullable"`
+	Cgroups         map[string]string    `json:"cgroups" wire:"nullable"` // controller to path; "unified" is v2
 	Container       *string              `json:"container"`
 	Namespaces      map[string]Namespace `json:"namespaces" wire:"nullable"`
 	NSPIDs          []int32              `json:"ns_pids" wire:"nullable"`
@@ -398,10 +399,10 @@ type ResourceLimit struct {
 
 // ObservationEvent is an event of GET /api/processes/events: a whole state.
 type ObservationEvent struct {
-	Summary        ProcessSummary `json:"summary"`
-	Observation    *Observation   `json:"observation"`
-	History        []HistoryPoint `json:"history"`
+	Summary        ProcessSummary `json:"summary"`       // as at connect
+	History        []HistoryPoint `json:"history"`       // since connect, 60 s at most
 	Maps           []Mapping      `json:"maps,omitzero"` // left out with ?maps=changed when unchanged
+	Observation    *Observation   `json:"observation"`
 	MapsCapturedAt *int64         `json:"maps_captured_at"`
 	MapsError      *string        `json:"maps_error"`
 	MapsTruncated  bool           `json:"maps_truncated"`

@@ -118,6 +118,7 @@ export interface Observation {
 	io: IO | null;
 	rates: Rates;
 	threads: Thread[];
+	threads_truncated: boolean; // there are more
 	cpu: number; // last CPU
 	nice: number;
 	priority: number;
@@ -337,7 +338,7 @@ export interface ContextAnswer {
 	executable: string | null;
 	executable_state: string; // present deleted replaced memfd unreadable
 	command_line: string[] | null;
-	cgroups: Record<string, string> | null;
+	cgroups: Record<string, string> | null; // controller to path; "unified" is v2
 	container: string | null;
 	namespaces: Record<string, Namespace> | null;
 	ns_pids: number[] | null;
@@ -394,10 +395,10 @@ export interface ResourceLimit {
 
 // ObservationEvent is an event of GET /api/processes/events: a whole state.
 export interface ObservationEvent {
-	summary: ProcessSummary;
-	observation: Observation | null;
-	history: HistoryPoint[];
+	summary: ProcessSummary; // as at connect
+	history: HistoryPoint[]; // since connect, 60 s at most
 	maps?: Mapping[]; // left out with ?maps=changed when unchanged
+	observation: Observation | null;
 	maps_captured_at: number | null;
 	maps_error: string | null;
 	maps_truncated: boolean;

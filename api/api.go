@@ -1,0 +1,312 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"procinsh/proc"
+	"procinsh/watch"
+)
+
+// Options are what a Server is made of.
+type Options struct {
+	FS        *proc.FS
+	List      *watch.List
+	Processes *watch.Processes
+	Pages     fs.FS // the compiled pages
+	Log       *slog.Logger
+
+	AllowUIDs []uint32 // users that may ask
+	NoAuth    bool     // everybody may ask
+
+	Version  string
+	Revision string        // of the sources, "" unknown
+	Interval time.Duration // between observations of a watched process
+}
+
+// Server answers HTTP. Make it with New, hand it listeners with Serve.
+type Server struct {
+	fs        *proc.FS
+	list      *watch.List
+	processes *watch.Processes
+	log       *slog.Logger
+	peers     peers
+	config    Config
+	pages     pages
+	mux       *http.ServeMux
+	heavy     chan struct{} // a token for each heavy request under way
+	scanners  scanners
+	streams   atomic.Uint64 // numbers the streams for the log
+	warned    warned
+
+	http *http.Server
+	ctx  context.Context // ends when the server stops
+	stop context.CancelFunc
+}
+
+// Route is a method and a pattern that the server answers.
+type Route struct{ Method, Pattern string }
+
+type handler func(*Server, http.ResponseWriter, *http.Request) error
+
+// routes are all paths but the assets, which are added by file name. A GET answers
+// HEAD too, except for the streams: to those HEAD is refused, as it must not open one.
+var routes = []struct {
+	pattern string
+	stream  bool
+	handle  handler
+}{
+	{"/{$}", false, (*Server).listPage},
+	{"/process/{pid}", false, (*Server).processPage},
+	{"/api/config", false, (*Server).getConfig},
+	{"/api/processes", false, (*Server).getProcesses},
+	{"/api/processes/stream", true, (*Server).streamProcesses},
+	{"/api/processes/events", true, (*Server).streamProcess},
+	{"/api/processes/observation", false, (*Server).getObservation},
+	{"/api/processes/threads", false, (*Server).getThreads},
+	{"/api/processes/maps", false, (*Server).getMaps},
+	{"/api/processes/memory", false, (*Server).getMemory},
+	{"/api/processes/fds", false, (*Server).getDescriptors},
+	{"/api/processes/environment", false, (*Server).getEnvironment},
+	{"/api/processes/auxv", false, (*Server).getAuxv},
+	{"/api/processes/signals", false, (*Server).getSignals},
+	{"/api/processes/context", false, (*Server).getContext},
+	{"/api/system/totals", false, (*Server).getTotals},
+	{healthPath, false, (*Server).getHealth},
+}
+
+const healthPath = "/healthz"
+
+// Routes lists every route of the API and the pages, without the assets.
+func Routes() []Route {
+	list := make([]Route, len(routes))
+	for i, r := range routes {
+		list[i] = Route{http.MethodGet, r.pattern}
+	}
+	return list
+}
+
+// isPage tells whether a path is one that people open.
+func isPage(path string) bool { return path == "/" || strings.HasPrefix(path, "/process/") }
+
+func isStream(path string) bool {
+	for _, r := range routes {
+		if r.stream && r.pattern == path {
+			return true
+		}
+	}
+	return false
+}
+
+// New returns a server that listens nowhere yet.
+//
+// Errors: the pages cannot be listed.
+func New(o Options) (*Server, error) {
+	s := &Server{
+		fs: o.FS, list: o.List, processes: o.Processes, log: o.Log,
+		peers:    peers{uids: slices.Clone(o.AllowUIDs), all: o.NoAuth, tcpOwner: proc.SocketOwner},
+		config:   newConfig(o),
+		mux:      http.NewServeMux(),
+		heavy:    make(chan struct{}, maxHeavyRequests),
+		scanners: newScanners(o.FS),
+	}
+	var err error
+	if s.pages, err = findPages(o.Pages); err != nil {
+		return nil, err
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	for _, r := range routes {
+		s.route("GET "+r.pattern, r.handle)
+		if r.stream {
+			s.route("HEAD "+r.pattern, refuseHead)
+		}
+	}
+	for name := range s.pages.assets {
+		if path.Ext(name) != ".html" { // a page has a route of its own
+			s.route("GET /"+name, (*Server).asset)
+		}
+	}
+	s.http = s.newHTTP()
+	return s, nil
+}
+
+func (s *Server) route(pattern string, h handler) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		w.(*response).err = h(s, w, r)
+	})
+}
+
+func refuseHead(*Server, http.ResponseWriter, *http.Request) error {
+	return &httpError{status: http.StatusMethodNotAllowed, code: "method_not_allowed", allow: "GET",
+		message: "A stream can only be asked for with GET."}
+}
+
+// ServeHTTP answers one request: headers, guard, peer, route, error. A panic costs
+// its own request only.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &response{ResponseWriter: w, log: s.log, request: r, began: time.Now()}
+	setHeaders(w.Header())
+	err := s.dispatch(out, r)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, context.Canceled) {
+		if s.ctx.Err() == nil {
+			return // the client is gone, nobody is left to be told
+		}
+		err = watch.ErrStopping
+	}
+	e := statusOf(err)
+	if e.status == http.StatusInternalServerError {
+		s.logFailure(r, err, e)
+	}
+	if out.status != 0 {
+		panic(http.ErrAbortHandler) // half an answer must not look whole
+	}
+	out.failure = e
+	replyError(out, r, e)
+}
+
+// dispatch finds and runs the handler; what it returns was not answered.
+func (s *Server) dispatch(w *response, r *http.Request) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			err = &watch.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if err := guard(r); err != nil {
+		return err
+	}
+	if r.URL.Path != healthPath {
+		if err := s.peers.check(r); err != nil {
+			s.warnPeer(err)
+			return err
+		}
+	}
+	if s.ctx.Err() != nil {
+		return watch.ErrStopping
+	}
+	if err := s.routed(r); err != nil {
+		return err
+	}
+	s.mux.ServeHTTP(w, r)
+	return w.err
+}
+
+// routed returns the error for a path or a method that has no route. The mux would
+// answer those in plain text, and a path that is not clean with a redirect.
+func (s *Server) routed(r *http.Request) error {
+	notFound := &httpError{status: http.StatusNotFound, code: "not_found", message: "There is nothing at this path."}
+	if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != p || r.Method == http.MethodConnect {
+		return notFound
+	}
+	h, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		return nil
+	}
+	probe := discard{header: http.Header{}}
+	h.ServeHTTP(&probe, r)
+	if probe.status != http.StatusMethodNotAllowed {
+		return notFound
+	}
+	allow := probe.header.Get("Allow")
+	if isStream(r.URL.Path) {
+		allow = http.MethodGet
+	}
+	return &httpError{status: http.StatusMethodNotAllowed, code: "method_not_allowed", allow: allow,
+		message: "This path answers " + allow + " only."}
+}
+
+// discard learns status and headers of the mux's own answers.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+
+// response notes when and how an answer began, for the log.
+type response struct {
+	http.ResponseWriter
+	log     *slog.Logger
+	request *http.Request
+	began   time.Time
+	status  int // 0 until the answer began
+	err     error
+	failure *httpError
+}
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+		w.logRequest()
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *response) logRequest() {
+	ctx := context.Background()
+	if !w.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	args := []any{"method", w.request.Method, "path", w.request.URL.Path, "status", w.status,
+		"wait_ms", strconv.FormatFloat(float64(time.Since(w.began).Microseconds())/1000, 'f', 3, 64)}
+	if w.failure != nil {
+		args = append(args, "error", w.failure.Error())
+	}
+	w.log.Debug("request", args...)
+}
+
+// logFailure logs a bug with its stack: that of the panic, or where its error came
+// to light.
+func (s *Server) logFailure(r *http.Request, err error, e *httpError) {
+	if e == errAssetsMissing {
+		if s.warned.first("pages", err) {
+			s.log.Error("the pages are missing", "error", err)
+		}
+		return
+	}
+	args := []any{"method", r.Method, "path", r.URL.Path}
+	var p *watch.PanicError
+	if errors.As(err, &p) {
+		args = append(args, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+	} else {
+		args = append(args, "error", err, "stack", string(debug.Stack()))
+	}
+	s.log.Error("request failed", args...)
+}
+
+// warnPeer warns when the kernel cannot tell who a peer is; that a peer closed
+// already or is somebody else is no failure.
+func (s *Server) warnPeer(err error) {
+	var e *httpError
+	if errors.As(err, &e) && e.err != nil && !errors.Is(e.err, proc.ErrNoOwner) && s.warned.first("peer", e.err) {
+		s.log.Warn("the user of a connection is unknown", "error", e.err)
+	}
+}

@@ -1,0 +1,244 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"procinsh/proc"
+	"procinsh/watch"
+)
+
+const (
+	gzipFrom  = 1 << 10 // a shorter body is sent as it is
+	writePart = 1 << 18 // bytes under one write deadline
+	// maxWriteTime is how long a client may take to accept a part of an answer or
+	// an event before its connection is closed.
+	maxWriteTime = 30 * time.Second
+	// maxKeptBuffer is the largest buffer that is kept for the next answer.
+	maxKeptBuffer = 8 << 20
+)
+
+// httpError is an answer that is no success. What it wraps goes into the log at
+// most, never into the body.
+type httpError struct {
+	status     int
+	code       string // snake_case
+	message    string // one sentence a person can act on
+	retryAfter int    // seconds, 0 without
+	allow      string // methods, for 405
+	err        error
+}
+
+func (e *httpError) Error() string {
+	if e.err != nil {
+		return e.code + ": " + e.err.Error()
+	}
+	return e.code + ": " + e.message
+}
+
+func (e *httpError) Unwrap() error { return e.err }
+
+func badRequest(code, message string) error {
+	return &httpError{status: http.StatusBadRequest, code: code, message: message}
+}
+
+func unprocessable(code, message string) error {
+	return &httpError{status: http.StatusUnprocessableEntity, code: code, message: message}
+}
+
+var errBusy = &httpError{status: http.StatusTooManyRequests, code: "busy", retryAfter: 1,
+	message: "Too many readings of maps, memory and descriptors are under way: try again in a second."}
+
+// statusOf is the one table from errors to answers.
+func statusOf(err error) *httpError {
+	var known *httpError
+	var number syscall.Errno
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, proc.ErrGone):
+		return &httpError{status: http.StatusGone, code: "process_gone", err: err,
+			message: "The process has ended, or its PID names another process by now."}
+	case errors.Is(err, proc.ErrUnmapped):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "unmapped", err: err,
+			message: "No byte at this address is readable: nothing is mapped there, or the mapping denies reading."}
+	case errors.Is(err, fs.ErrPermission):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "permission_denied", err: err,
+			message: "The kernel does not let procinsh read this: start it as root or as the owner of the process, or give it CAP_SYS_PTRACE; kernel.yama.ptrace_scope can forbid it to the owner too."}
+	case errors.Is(err, watch.ErrFull):
+		return &httpError{status: http.StatusTooManyRequests, code: "too_many_streams", retryAfter: 5, err: err,
+			message: "All streams of this kind are in use: close one, or try again later."}
+	case errors.Is(err, watch.ErrStopping):
+		return &httpError{status: http.StatusServiceUnavailable, code: "stopping", err: err,
+			message: "procinsh is shutting down."}
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "not_available", err: err,
+			message: "The kernel has nothing of this kind for this process; kernel threads, for one, have no memory of their own."}
+	case errors.As(err, &number):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "unreadable", err: err,
+			message: "The kernel refused the reading: " + number.Error() + "."}
+	}
+	return &httpError{status: http.StatusInternalServerError, code: "internal", err: err,
+		message: "procinsh made a mistake; its log says more."}
+}
+
+// errorText is the sentence for a failed reading inside an answer, nil without one.
+func errorText(err error) *string {
+	if err == nil {
+		return nil
+	}
+	text := statusOf(err).message
+	return &text
+}
+
+// replyError writes the answer for e.
+func replyError(w http.ResponseWriter, r *http.Request, e *httpError) {
+	h := w.Header()
+	h.Del("Content-Encoding")
+	if e.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(e.retryAfter))
+	}
+	if e.allow != "" {
+		h.Set("Allow", e.allow)
+	}
+	reply(w, r, e.status, "application/json", marshal(nil, ErrorAnswer{Error: e.message, Code: e.code}))
+}
+
+// marshal appends v as one line of JSON.
+func marshal(b []byte, v any) []byte {
+	buf := bytes.NewBuffer(b)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // a contract type is always encodable
+	}
+	return buf.Bytes()
+}
+
+// buffers are reused between answers; a list of 5,000 processes takes 4 MB.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// replyJSON sends what body appends as a 200.
+func replyJSON(w http.ResponseWriter, r *http.Request, body func([]byte) []byte) {
+	p := buffers.Get().(*[]byte)
+	b := append(body((*p)[:0]), '\n')
+	reply(w, r, http.StatusOK, "application/json", b)
+	if cap(b) <= maxKeptBuffer {
+		*p = b
+		buffers.Put(p)
+	}
+}
+
+// replyValue sends a contract type as a 200.
+func replyValue(w http.ResponseWriter, r *http.Request, v any) {
+	reply(w, r, http.StatusOK, "application/json", marshal(nil, v))
+}
+
+var gzipWriters = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	return w
+}}
+
+// reply sends a whole answer, compressed when it is long enough and the client
+// takes it. To a HEAD it sends the same headers.
+func reply(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	if contentType == "application/json" {
+		h.Add("Vary", "Accept-Encoding")
+		if len(body) > gzipFrom && acceptsGzip(r) {
+			h.Set("Content-Encoding", "gzip")
+			var packed bytes.Buffer
+			z := gzipWriters.Get().(*gzip.Writer)
+			z.Reset(&packed)
+			z.Write(body) // a bytes.Buffer takes everything
+			z.Close()
+			gzipWriters.Put(z)
+			body = packed.Bytes()
+		}
+	}
+	send(w, r, status, body)
+}
+
+// send writes status, length and body. A client that does not read is let go.
+func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	rc := http.NewResponseController(w)
+	rc.SetWriteDeadline(time.Now().Add(maxWriteTime))
+	w.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		return
+	}
+	for len(body) > 0 {
+		n := min(len(body), writePart)
+		rc.SetWriteDeadline(time.Now().Add(maxWriteTime))
+		if _, err := w.Write(body[:n]); err != nil {
+			return // the client is gone, nobody is left to be told
+		}
+		body = body[n:]
+	}
+}
+
+// acceptsGzip tells whether Accept-Encoding lets an answer be gzip: named, or
+// meant by *, with a quality that is not 0.
+func acceptsGzip(r *http.Request) bool { return accepts(r.Header["Accept-Encoding"], "gzip", "x-gzip") }
+
+// acceptsBytes tells whether the client asks for raw bytes by name.
+func acceptsBytes(r *http.Request) bool {
+	for _, line := range r.Header["Accept"] {
+		for item := range strings.SplitSeq(line, ",") {
+			if name, q := quality(item); strings.EqualFold(name, "application/octet-stream") && q > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func accepts(lines []string, names ...string) bool {
+	star := false
+	for _, line := range lines {
+		for item := range strings.SplitSeq(line, ",") {
+			name, q := quality(item)
+			for _, n := range names {
+				if strings.EqualFold(name, n) {
+					return q > 0
+				}
+			}
+			if name == "*" {
+				star = q > 0
+			}
+		}
+	}
+	return star
+}
+
+// quality splits "gzip;q=0.5". What is no number from 0 to 1 counts as 0.
+func quality(item string) (name string, q float64) {
+	name, rest, _ := strings.Cut(item, ";")
+	name = strings.TrimSpace(name)
+	for p := range strings.SplitSeq(rest, ";") {
+		key, value, _ := strings.Cut(p, "=")
+		if !strings.EqualFold(strings.TrimSpace(key), "q") {
+			continue
+		}
+		f, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || !(f >= 0 && f <= 1) {
+			return name, 0
+		}
+		return name, f
+	}
+	return name, 1
+}

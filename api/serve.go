@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxHeaderTime  = 5 * time.Second // for a client to send its headers
+	maxIdleTime    = time.Minute     // of a connection between two requests
+	maxHeaderBytes = 16 << 10
+	// maxDrain is how long Shutdown waits for answers under way.
+	maxDrain = time.Second
+)
+
+func (s *Server) newHTTP() *http.Server {
+	return &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: maxHeaderTime,
+		IdleTimeout:       maxIdleTime,
+		MaxHeaderBytes:    maxHeaderBytes - headerSlop,
+		BaseContext:       func(net.Listener) context.Context { return s.ctx },
+		ConnContext:       connContext,
+		ErrorLog:          log.New(&serverLog{s: s}, "", 0),
+		// OPTIONS * goes through the guard like everything else.
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+// headerSlop is what net/http reads beyond MaxHeaderBytes before it refuses.
+const headerSlop = 4096
+
+// Serve answers on l until Shutdown. It may be called for several listeners.
+//
+// Errors: http.ErrServerClosed after Shutdown, else why accepting failed.
+func (s *Server) Serve(l net.Listener) error {
+	return s.http.Serve(listener{l, &s.peers})
+}
+
+// Shutdown ends every stream, waits shortly for the other answers and closes all
+// connections and listeners.
+func (s *Server) Shutdown() {
+	s.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), maxDrain)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		s.http.Close()
+	}
+}
+
+// serverLog takes what net/http itself has to say; a message that repeats is
+// logged once.
+type serverLog struct{ s *Server }
+
+func (l *serverLog) Write(b []byte) (int, error) {
+	text := strings.TrimSpace(string(b))
+	what, _, _ := strings.Cut(text, "; retrying")
+	if l.s.warned.firstText("http", what) {
+		l.s.log.Warn(what)
+	}
+	return len(b), nil
+}
+
+// warned remembers what was said last about each subject, so that a failure that
+// repeats is one line.
+type warned struct {
+	mu   sync.Mutex
+	last map[string]string
+}
+
+func (w *warned) first(subject string, err error) bool { return w.firstText(subject, err.Error()) }
+
+func (w *warned) firstText(subject, text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last[subject] == text {
+		return false
+	}
+	if w.last == nil {
+		w.last = map[string]string{}
+	}
+	w.last[subject] = text
+	return true
+}

@@ -1,0 +1,67 @@
+// Command procinsh shows the processes of a Linux host in a browser and to curl.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+)
+
+// version is set by the linker.
+var version = "unversioned"
+
+func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
+
+// run is the program without the process around it. It returns the exit status:
+// 0, 1 for what went wrong, 2 for a command line that is wrong.
+func run(args []string, env func(string) string, stdout, stderr io.Writer) int {
+	o, err := parseArgs(args, env)
+	switch {
+	case errors.Is(err, errHelp):
+		fmt.Fprint(stdout, help)
+		return 0
+	case errors.Is(err, errVersion):
+		fmt.Fprintln(stdout, "procinsh", describeVersion(version, revision()))
+		return 0
+	case err != nil:
+		fmt.Fprintln(stderr, "procinsh:", err)
+		return 2
+	}
+	if err := serve(o, stderr); err != nil {
+		fmt.Fprintln(stderr, "procinsh:", err)
+		return 1
+	}
+	return 0
+}
+
+// revision is the commit the binary was built from, "" when unknown.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	var commit, changed string
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			if s.Value == "true" {
+				changed = "+changed"
+			}
+		}
+	}
+	if commit == "" {
+		return ""
+	}
+	return commit + changed
+}
+
+func describeVersion(version, revision string) string {
+	if revision == "" {
+		return version
+	}
+	return version + " (" + revision + ")"
+}

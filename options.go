@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const help = `procinsh shows the processes of this host in a browser and to curl.
+
+Usage: procinsh [serve] [options]
+
+  --listen ADDRESS   where to listen: 127.0.0.1:PORT, [::1]:PORT, localhost:PORT
+                     for both, or unix:PATH; may be given several times
+                     (127.0.0.1:8080)
+  --interval TIME    between two observations of a process that is watched,
+                     100ms to 60s (1s)
+  --allow-user NAME  a user who may ask, beside root, the one who started it and
+                     the one who ran sudo; may be given several times
+  --no-auth          let every local user ask
+  --log FILTER       what goes to stderr: debug, info, warn, error or off, and the
+                     same for a package: info,api=debug (info; or $PROCINSH_LOG)
+  --version          print the version
+  --help             print this
+`
+
+const (
+	defaultListen = "127.0.0.1:8080"
+	minInterval   = 100 * time.Millisecond
+	maxInterval   = time.Minute
+)
+
+var (
+	errHelp    = errors.New("help")
+	errVersion = errors.New("version")
+)
+
+// options are those of serve.
+type options struct {
+	listen   []address
+	interval time.Duration
+	uids     []uint32 // users that may ask
+	noAuth   bool
+	log      logFilter
+}
+
+// parseArgs reads the command line. Its errors are lines for the user; errHelp and
+// errVersion ask for those texts.
+func parseArgs(args []string, env func(string) string) (options, error) {
+	o := options{interval: time.Second, uids: ownUsers(env), log: logFilter{level: slog.LevelInfo}}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		if args[0] != "serve" {
+			return options{}, fmt.Errorf("unknown command %q, see procinsh --help", args[0])
+		}
+		args = args[1:]
+	}
+	if text := env("PROCINSH_LOG"); text != "" {
+		var err error
+		if o.log, err = parseLogFilter(text); err != nil {
+			return options{}, fmt.Errorf("PROCINSH_LOG: %w", err)
+		}
+	}
+
+	flags := flag.NewFlagSet("procinsh", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Func("listen", "", func(text string) error {
+		a, err := parseAddress(text)
+		o.listen = append(o.listen, a...)
+		return err
+	})
+	flags.Func("interval", "", func(text string) (err error) {
+		if o.interval, err = time.ParseDuration(text); err != nil || o.interval < minInterval || o.interval > maxInterval {
+			return errors.New("not a time from 100ms to 60s")
+		}
+		return nil
+	})
+	flags.Func("allow-user", "", func(text string) error {
+		uid, err := userID(text)
+		o.uids = append(o.uids, uid)
+		return err
+	})
+	flags.BoolVar(&o.noAuth, "no-auth", false, "")
+	flags.Func("log", "", func(text string) (err error) {
+		o.log, err = parseLogFilter(text)
+		return err
+	})
+	showVersion := flags.Bool("version", false, "")
+	showHelp := flags.Bool("help", false, "")
+	flags.BoolVar(showHelp, "h", false, "")
+
+	if err := flags.Parse(args); err != nil {
+		return options{}, flagError(err)
+	}
+	switch {
+	case *showHelp:
+		return options{}, errHelp
+	case *showVersion:
+		return options{}, errVersion
+	case flags.NArg() > 0:
+		return options{}, fmt.Errorf("unexpected argument %q, see procinsh --help", flags.Arg(0))
+	}
+	if len(o.listen) == 0 {
+		var err error
+		if o.listen, err = parseAddress(defaultListen); err != nil {
+			return options{}, err
+		}
+	}
+	return o, nil
+}
+
+// flagError puts an error of package flag into one line in the words of the help.
+func flagError(err error) error {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		return fmt.Errorf("unknown option --%s, see procinsh --help", strings.TrimPrefix(name, "-"))
+	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return fmt.Errorf("option --%s needs a value", name)
+	}
+	return errors.New(strings.Replace(text, " for flag -", " for option --", 1))
+}
+
+// ownUsers are the users who may always ask: root, the server's own and the one
+// who ran sudo.
+func ownUsers(env func(string) string) []uint32 {
+	uids := []uint32{0}
+	if own := uint32(os.Geteuid()); own != 0 {
+		uids = append(uids, own)
+	}
+	if uid, ok := sudoUser(env); ok {
+		uids = append(uids, uid)
+	}
+	return uids
+}
+
+// sudoUser is the user who ran sudo.
+func sudoUser(env func(string) string) (uint32, bool) {
+	uid, err := strconv.ParseUint(env("SUDO_UID"), 10, 32)
+	return uint32(uid), err == nil
+}
+
+// userID finds a user by name or number.
+func userID(name string) (uint32, error) {
+	if uid, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(uid), nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, errors.New("no such user")
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("user id %q is no number", u.Uid)
+	}
+	return uint32(uid), nil
+}

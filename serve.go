@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"procinsh/api"
+	"procinsh/proc"
+	"procinsh/watch"
+	"procinsh/web"
+)
+
+// serve runs the server until a signal ends it.
+func serve(o options, stderr io.Writer) error {
+	log := newLog(stderr, o.log)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	files, err := proc.Open("/proc")
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, Hooks: listHooks(log)})
+	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, Hooks: processHooks(log)})
+	server, err := api.New(api.Options{
+		FS: files, List: list, Processes: processes, Pages: web.Files(), Log: log,
+		AllowUIDs: o.uids, NoAuth: o.noAuth,
+		Version: version, Revision: revision(), Interval: o.interval,
+	})
+	if err != nil {
+		return err
+	}
+	listeners, err := listenAll(o.listen, os.Getenv)
+	if err != nil {
+		return err
+	}
+
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		}()
+	}
+	log.Info("started", "version", version, "listen", listenText(listeners))
+	if o.noAuth {
+		log.Warn("every local user may read what this server can read (--no-auth)")
+	}
+	if os.Geteuid() != 0 {
+		log.Info("start with sudo to see other users' processes")
+	}
+
+	var cause error
+	select {
+	case s := <-signals:
+		signal.Stop(signals) // the next one ends the process at once
+		log.Info("stopping", "signal", s.String())
+	case cause = <-failed:
+		log.Error("stopping", "error", cause)
+	}
+	server.Shutdown()
+	list.Close()
+	processes.Close()
+	log.Info("stopped")
+	return cause
+}
+
+// listenText is where the server listens, as addresses to open.
+func listenText(listeners []net.Listener) string {
+	texts := make([]string, len(listeners))
+	for i, l := range listeners {
+		texts[i] = "http://" + l.Addr().String() + "/"
+		if l.Addr().Network() == "unix" {
+			texts[i] = "unix:" + l.Addr().String()
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+func listHooks(log *slog.Logger) watch.ListHooks {
+	return watch.ListHooks{
+		Started: func() { log.Info("list observation started") },
+		Stopped: func() { log.Info("list observation stopped") },
+		Failed: func(err error) {
+			log.Log(context.Background(), failureLevel(err), "list observation failed", failure(err)...)
+		},
+		Recovered: func() { log.Info("list observation recovered") },
+	}
+}
+
+func processHooks(log *slog.Logger) watch.ProcessHooks {
+	named := func(id proc.ID, more ...any) []any {
+		return append([]any{"pid", id.PID, "start_time_ticks", id.StartTicks}, more...)
+	}
+	return watch.ProcessHooks{
+		Started: func(id proc.ID) { log.Info("observation started", named(id)...) },
+		Stopped: func(id proc.ID) { log.Info("observation stopped", named(id)...) },
+		Exited:  func(id proc.ID) { log.Info("target exited", named(id)...) },
+		Failed: func(id proc.ID, err error) {
+			log.Log(context.Background(), failureLevel(err), "observation failed", named(id, failure(err)...)...)
+		},
+		Recovered: func(id proc.ID) { log.Info("observation recovered", named(id)...) },
+	}
+}
+
+// failureLevel is error for a panic, which is a mistake of ours, else warn.
+func failureLevel(err error) slog.Level {
+	var p *watch.PanicError
+	if errors.As(err, &p) {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
+}
+
+// failure describes err, with the stack of a panic.
+func failure(err error) []any {
+	var p *watch.PanicError
+	if errors.As(err, &p) {
+		return []any{"error", err, "stack", string(p.Stack)}
+	}
+	return []any{"error", err}
+}
