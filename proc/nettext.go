@@ -96,13 +96,13 @@ func parseEnd(b []byte) (a addr16, port uint16, six, ok bool) {
 	return a, uint16(v), six, true
 }
 
-// eachUnixText calls f with each row of net/unix. A bound name may hold a newline
+// eachUnixText calls f with each row of net/unix, until f returns false. A bound name may hold a newline
 // and what follows may look like a row, so the caller trusts no inode that it
 // sees twice.
-func eachUnixText(text []byte, f func(unixSocket)) {
+func eachUnixText(text []byte, f func(unixSocket) bool) {
 	for line := range bytes.Lines(text) {
-		if s, ok := parseUnixText(line); ok {
-			f(s)
+		if s, ok := parseUnixText(line); ok && !f(s) {
+			return
 		}
 	}
 }
@@ -146,8 +146,8 @@ func parseUnixText(line []byte) (unixSocket, bool) {
 }
 
 // eachPlainText calls f with each row of net/netlink (family AF_NETLINK) or
-// net/packet (AF_PACKET).
-func eachPlainText(text []byte, family uint8, f func(plainSocket)) {
+// net/packet (AF_PACKET), until f returns false.
+func eachPlainText(text []byte, family uint8, f func(plainSocket) bool) {
 	columns, number, local, inode := 10, 1, 2, 9 // sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
 	if family == unix.AF_PACKET {
 		columns, number, local, inode = 9, 3, -1, 8 // sk RefCnt Type Proto Iface R Rmem User Inode
@@ -174,7 +174,9 @@ func eachPlainText(text []byte, family uint8, f func(plainSocket)) {
 			}
 			s.local[0] = uint32(id)
 		}
-		f(s)
+		if !f(s) {
+			return
+		}
 	}
 }
 
