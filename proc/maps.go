@@ -58,7 +58,7 @@ func (p *Process) readMappings(name string, dst []Mapping) ([]Mapping, error) {
 	m := mapReader{file: name, dst: dst, base: len(dst)}
 	_, err := p.readSpace(name, false, func(fd int) (int, error) {
 		m.reset()
-		return m.read(fd, buf[:])
+		return m.readFD(fd, buf[:])
 	})
 	var form *ParseError
 	if err != nil && !errors.Is(err, ErrTruncated) && !errors.As(err, &form) {
@@ -87,13 +87,17 @@ func (m *mapReader) reset() {
 	m.dst, m.line, m.path, m.pathBytes, m.ambiguous, m.cut = m.dst[:m.base], 0, "", 0, m.ambiguous[:0], ""
 }
 
-// read reads fd to its end, with buf as its only memory, and returns how many
-// bytes it saw. The kernel hands out a page of whole lines at a time, so a line is
-// hardly ever moved.
-func (m *mapReader) read(fd int, buf []byte) (total int, err error) {
+// readFD reads fd to its end and returns how many bytes it saw.
+func (m *mapReader) readFD(fd int, buf []byte) (int, error) {
+	return m.read(func(b []byte) (int, error) { return readRaw(fd, b) }, buf)
+}
+
+// read calls next until it gives nothing, with buf as its only memory. The kernel
+// hands out a page of whole lines at a time, so hardly a line is ever moved.
+func (m *mapReader) read(next func([]byte) (int, error), buf []byte) (total int, err error) {
 	have, skip := 0, false
 	for {
-		n, err := readRaw(fd, buf[have:])
+		n, err := next(buf[have:])
 		if err != nil {
 			return total, err
 		}
@@ -116,7 +120,7 @@ func (m *mapReader) read(fd int, buf []byte) (total int, err error) {
 		}
 		have = copy(buf, block[used:])
 		if have == len(buf) {
-			m.cut = fmt.Sprintf("a line of more than %d bytes", maxMapLine)
+			m.cut = fmt.Sprintf("a line of more than %d bytes", len(buf))
 			if err := m.parseLine(buf); err != nil {
 				return total, err
 			}
@@ -270,7 +274,7 @@ func (p *Process) readMapKinds(dst []Mapping) ([]Mapping, error) {
 	m := mapReader{file: "maps", kindsOnly: true, dst: dst, base: len(dst)}
 	_, err := p.readSpace("maps", false, func(fd int) (int, error) {
 		m.reset()
-		return m.read(fd, buf[:])
+		return m.readFD(fd, buf[:])
 	})
 	return m.dst, err
 }

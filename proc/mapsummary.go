@@ -1,9 +1,6 @@
 package proc
 
-import (
-	"container/heap"
-	"strings"
-)
+import "strings"
 
 // Map kinds.
 const (
@@ -94,61 +91,88 @@ type mapRun struct {
 	start, end, size uint64
 	count            int
 	next, prev       int // in the list of those that are left, -1 at its ends
-	version          int // counts merges: an older offer is void
+	version          int // grows with every merge: an offer made before is void
 	kind             uint8
 	merged           bool // into the one before
 }
 
 // mergeOffer is to merge run at with the one after it.
 type mergeOffer struct {
-	cost        uint64
-	at, version int // version is the sum of both
+	cost    uint64
+	at      int
+	version int // of both runs, added
 }
 
-type mergeHeap struct {
-	offers []mergeOffer
-	runs   []mapRun
+// mergeHeap is a binary heap, the best offer first. container/heap would allocate
+// for each of some 100,000 offers.
+type mergeHeap []mergeOffer
+
+func (h mergeHeap) less(i, j int) bool {
+	return h[i].cost < h[j].cost || h[i].cost == h[j].cost && h[i].at < h[j].at
 }
 
-func (h *mergeHeap) Len() int      { return len(h.offers) }
-func (h *mergeHeap) Swap(i, j int) { h.offers[i], h.offers[j] = h.offers[j], h.offers[i] }
-func (h *mergeHeap) Push(x any)    { h.offers = append(h.offers, x.(mergeOffer)) }
-func (h *mergeHeap) Less(i, j int) bool {
-	a, b := &h.offers[i], &h.offers[j]
-	return a.cost < b.cost || a.cost == b.cost && a.at < b.at
-}
-func (h *mergeHeap) Pop() any {
-	last := h.offers[len(h.offers)-1]
-	h.offers = h.offers[:len(h.offers)-1]
-	return last
+func (h mergeHeap) down(i int) {
+	for {
+		best := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(h); c++ {
+			if h.less(c, best) {
+				best = c
+			}
+		}
+		if best == i {
+			return
+		}
+		h[i], h[best] = h[best], h[i]
+		i = best
+	}
 }
 
-func (h *mergeHeap) offer(at int) mergeOffer {
-	a := &h.runs[at]
-	b := &h.runs[a.next]
+func (h *mergeHeap) push(o mergeOffer) {
+	*h = append(*h, o)
+	for i := len(*h) - 1; i > 0 && h.less(i, (i-1)/2); i = (i - 1) / 2 {
+		(*h)[i], (*h)[(i-1)/2] = (*h)[(i-1)/2], (*h)[i]
+	}
+}
+
+func (h *mergeHeap) pop() mergeOffer {
+	o, last := (*h)[0], len(*h)-1
+	(*h)[0] = (*h)[last]
+	*h = (*h)[:last]
+	h.down(0)
+	return o
+}
+
+// offer says what it costs the picture to merge run at with the next.
+func offer(runs []mapRun, at int) mergeOffer {
+	a := &runs[at]
+	b := &runs[a.next]
 	cost := b.start - a.end
 	if a.kind != b.kind {
-		cost += min(a.size, b.size)
+		if cost += min(a.size, b.size); cost < min(a.size, b.size) {
+			cost = 1<<64 - 1
+		}
 	}
 	return mergeOffer{cost, at, a.version + b.version}
 }
 
-// mergeRuns merges down to maxMapBoxes.
+// mergeRuns merges down to maxMapBoxes, the cheapest merge first.
 func mergeRuns(runs []mapRun) []mapRun {
-	h := &mergeHeap{runs: runs, offers: make([]mergeOffer, 0, len(runs))}
 	for i := range runs {
 		runs[i].prev, runs[i].next = i-1, i+1
 	}
 	runs[len(runs)-1].next = -1
-	for i := range len(runs) - 1 {
-		h.offers = append(h.offers, h.offer(i))
+	h := make(mergeHeap, len(runs)-1)
+	for i := range h {
+		h[i] = offer(runs, i)
 	}
-	heap.Init(h)
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
 	for left := len(runs); left > maxMapBoxes; {
-		o := heap.Pop(h).(mergeOffer)
+		o := h.pop()
 		a := &runs[o.at]
 		if a.merged || a.next < 0 || o.version != a.version+runs[a.next].version {
-			continue // one of the two is another by now, with an offer of its own
+			continue // one of the two is another by now, and has an offer of its own
 		}
 		b := &runs[a.next]
 		if b.size > a.size {
@@ -160,10 +184,10 @@ func mergeRuns(runs []mapRun) []mapRun {
 		left--
 		if a.next >= 0 {
 			runs[a.next].prev = o.at
-			heap.Push(h, h.offer(o.at))
+			h.push(offer(runs, o.at))
 		}
 		if a.prev >= 0 {
-			heap.Push(h, h.offer(a.prev))
+			h.push(offer(runs, a.prev))
 		}
 	}
 	kept := runs[:0]

@@ -45,7 +45,7 @@ func (m *Mapping) figure(l []byte) bool {
 	return true
 }
 
-func hasKey(l []byte, key string) bool { return len(l) > len(key) && string(l[:len(key)]) == key }
+func hasKey(l []byte, key string) bool { return len(l) >= len(key) && string(l[:len(key)]) == key }
 
 // lineKB returns the number of a "Key:   123 kB" line in bytes.
 func lineKB(l []byte) (uint64, bool) {

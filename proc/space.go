@@ -51,12 +51,9 @@ func (p *Process) readSpace(name string, emptyIsWhole bool, read func(fd int) (i
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("read %s/%d/%s: %w", p.fs.mount, p.id.PID, name, errSpaceChanges)
+	// Rare: the target execs each time faster than one file is read.
+	return false, p.wrap(name, fmt.Errorf("the address space was replaced during each of %d readings: %w", spaceTries, unix.EAGAIN))
 }
-
-// errSpaceChanges is rare: the target execs, or is about to end, and each time
-// faster than one file is read.
-var errSpaceChanges = errors.New("address space was replaced during each reading")
 
 // stillThere reads the first byte again. For a file of seq_file the kernel makes
 // one record for that, not a page.
