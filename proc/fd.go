@@ -76,6 +76,13 @@ type DescriptorScanner struct {
 	text       []byte // a file of /proc/PID/net
 	flags      map[uint64][]string
 
+	// Of ScanHost.
+	host        *HostDescriptors
+	hostIndex   map[ID]int32
+	hostProcess int32
+	sockets     inodeTable
+	ends        map[pair]uint64
+
 	// One reading.
 	own                              []ownDescriptor
 	ownEnd, deadline                 time.Time
@@ -94,7 +101,7 @@ func (fs *FS) NewDescriptorScanner() *DescriptorScanner {
 	s := &DescriptorScanner{
 		fs: fs, live: fs.isProc(), ownNumbers: fs.ownNumbers(),
 		info: make([]byte, 4096), diag: make([]byte, diagBuffer),
-		flags: map[uint64][]string{},
+		flags: map[uint64][]string{}, ends: map[pair]uint64{}, hostIndex: map[ID]int32{},
 	}
 	s.walk = hostWalk{fs: fs, dents: make([]byte, walkRest), link: make([]byte, 4096)}
 	return s
@@ -208,7 +215,7 @@ func (s *DescriptorScanner) search(p *Process, warn func(string)) error {
 	if err := w.run(s.visit); err != nil {
 		return err
 	}
-	for _, text := range w.warnings() {
+	for _, text := range w.warnings(HostLimits{maxDescriptors, maxDescriptorTime}) {
 		warn("peers and holders may be missing: " + text)
 	}
 	return nil
@@ -222,13 +229,13 @@ func (w *hostWalk) begin(skip int32, left int, deadline time.Time) {
 }
 
 // warnings says what a walk did not look at.
-func (w *hostWalk) warnings() []string {
+func (w *hostWalk) warnings(limits HostLimits) []string {
 	var list []string
 	if w.cut {
-		list = append(list, fmt.Sprintf("the limit of %d descriptors looked at was reached", maxDescriptors))
+		list = append(list, fmt.Sprintf("the limit of %d descriptors looked at was reached", limits.Descriptors))
 	}
 	if w.outOfTime {
-		list = append(list, fmt.Sprintf("the limit of %v was reached", maxDescriptorTime))
+		list = append(list, fmt.Sprintf("the limit of %v was reached", limits.Time))
 	}
 	if w.outOfFDs {
 		list = append(list, "no descriptor was free to look at the other processes")

@@ -148,6 +148,25 @@ func parseUnixDiag(b []byte) (unixSocket, bool) {
 	return s, true
 }
 
+// unixEnds reads inode and peer of a struct unix_diag_msg, and nothing else.
+func unixEnds(b []byte) (inode, peer uint64, ok bool) {
+	if len(b) < unixDiagMsgSize || b[0] != unix.AF_UNIX {
+		return 0, 0, false
+	}
+	inode = uint64(binary.NativeEndian.Uint32(b[4:]))
+	for b = b[unixDiagMsgSize:]; len(b) >= 8; {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < 4 || size > len(b) {
+			break
+		}
+		if binary.NativeEndian.Uint16(b[2:]) == unixDiagPeer && size >= 8 {
+			return inode, uint64(binary.NativeEndian.Uint32(b[4:])), true
+		}
+		b = b[min((size+3)&^3, len(b)):]
+	}
+	return inode, 0, true
+}
+
 // plainSocket is a row of a family without peers.
 type plainSocket struct {
 	inode  uint64
