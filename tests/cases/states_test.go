@@ -49,8 +49,36 @@ func rollup(t *testing.T, pid int32) map[string]float64 {
 	return all
 }
 
-// Huge pages of hugetlbfs are in no RSS and no PSS of the kernel.
+// reserve makes four huge pages where the caller has allowed it: a test changes no
+// setting of a host by itself.
+func reserve(t *testing.T) {
+	t.Helper()
+	const setting = "/proc/sys/vm/nr_hugepages"
+	if os.Getenv("PROCINSH_TEST_HUGEPAGES") == "" {
+		return
+	}
+	old, err := os.ReadFile(setting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(old)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(setting, []byte(strconv.Itoa(n+4)), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(setting, old, 0); err != nil {
+			t.Errorf("%s is not put back: %v", setting, err)
+		}
+	})
+}
+
+// Huge pages of hugetlbfs are in no RSS and no PSS of the kernel. It needs four
+// free ones, or PROCINSH_TEST_HUGEPAGES=1 to reserve them for the time of the test.
 func TestHugetlb(t *testing.T) {
+	reserve(t)
 	c := target(t, "hugetlb")
 	k := rollup(t, c.ID.PID)
 	const slack = 1 << 20

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
 	char *a = touched(2 * page, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 21 << 26 /* MAP_HUGE_2MB */);
 	char *b = a ? touched(2 * page, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB | 21 << 26) : NULL;
 	if (!b) {
-		printf("SKIP=no four huge pages of 2 MiB are free (vm.nr_hugepages): %s\n", strerror(errno));
+		printf("SKIP=no four huge pages of 2 MiB are free (vm.nr_hugepages; PROCINSH_TEST_HUGEPAGES=1 reserves them): %s\n", strerror(errno));
 		fflush(stdout);
 		return 0;
 	}
