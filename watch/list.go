@@ -108,7 +108,7 @@ type ListOptions struct {
 // List watches all processes. Safe for concurrent use.
 //
 // While there is a viewer it scans each interval, once for all; without one only
-// Now scans. It keeps the newest state and, with a viewer, the one before.
+// Now scans. It keeps the newest state and the one before.
 type List struct {
 	src      listSource
 	interval time.Duration
@@ -138,7 +138,7 @@ type List struct {
 // listScan is one scan that is being made.
 type listScan struct {
 	want   ListWant
-	inTurn bool
+	inTurn bool          // at the collection's time, whoever asked
 	done   chan struct{} // closed when state and err are set
 	state  *ListState
 	err    error
@@ -182,7 +182,7 @@ func (l *List) Now(ctx context.Context, want ListWant) (*ListState, error) {
 			l.mu.Unlock()
 			return s, nil
 		}
-		c := l.scanLocked(false)
+		c := l.scanLocked()
 		l.mu.Unlock()
 		select {
 		case <-c.done:
@@ -208,9 +208,8 @@ func (l *List) rememberLocked(want ListWant) {
 	}
 }
 
-// scanLocked returns the scan that is being made, starting one when none is. inTurn
-// says that it is the collection's, else the next turn is an interval after it.
-func (l *List) scanLocked(inTurn bool) *listScan {
+// scanLocked returns the scan that is being made, starting one when none is.
+func (l *List) scanLocked() *listScan {
 	if l.running != nil {
 		return l.running
 	}
@@ -220,7 +219,7 @@ func (l *List) scanLocked(inTurn bool) *listScan {
 			Maps: l.wantMaps > 0 || asked(l.askedMaps),
 			IO:   l.wantIO > 0 || asked(l.askedIO),
 		},
-		inTurn: inTurn,
+		inTurn: l.stop != nil && l.pace.wait() <= 0,
 		done:   make(chan struct{}),
 	}
 	l.running = c
@@ -302,7 +301,7 @@ func (l *List) collect(before, stop, ended chan struct{}, first time.Duration) {
 		c := l.running
 		// A one-shot may have scanned meanwhile, which moves the next turn.
 		if c == nil && l.pace.wait() <= 0 {
-			c = l.scanLocked(true)
+			c = l.scanLocked()
 		}
 		l.mu.Unlock()
 		if c != nil {
@@ -424,7 +423,7 @@ func waitAtMost(wg *sync.WaitGroup, d time.Duration) {
 type ListViewer struct {
 	list     *List
 	want     ListWant
-	failures uint64 // the list's at subscription
+	failures uint64 // of the list that the viewer knows of
 	after    uint64 // sequence of the last state returned, or of one that is too old
 	any      bool   // a state was returned
 	done     bool
@@ -454,6 +453,7 @@ func (v *ListViewer) Next(ctx context.Context) (ListUpdate, error) {
 			v.after, v.any = s.Sequence, true
 			return u, nil
 		case !v.any && failures != v.failures:
+			v.failures = failures
 			return ListUpdate{}, err
 		}
 		select {

@@ -13,8 +13,12 @@ type memo struct {
 }
 
 // get returns the value of key, calling build for the first caller of it; the
-// others wait for that one call. When build panics each caller does.
+// others wait for that one call. When build panics each caller does. A state that
+// no collection made has no memo and builds each time.
 func (m *memo) get(key any, build func() any) any {
+	if m == nil {
+		return build()
+	}
 	m.mu.Lock()
 	once, ok := m.m[key]
 	if !ok {

@@ -261,8 +261,11 @@ func (s *sampler) publish(exited bool) {
 		memo:        new(memo),
 		mapsMemo:    k.memo,
 	}
-	if exited {
+	if exited { // which says it all
 		r.err = nil
+		if errors.Is(r.mapsErr, proc.ErrGone) {
+			r.mapsErr = nil
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
