@@ -32,7 +32,8 @@ type reader struct {
 	fs  *FS
 	buf []byte // one file, or directory entries
 
-	now    int64 // CLOCK_MONOTONIC ns at the start of the scan
+	ask    func() int64 // monotonic; set in tests
+	now    int64        // what it said at the start of the scan
 	begun  time.Time
 	oldest int64 // details read at or before this time would grow too old
 	boot   int64 // ms
@@ -44,13 +45,13 @@ type reader struct {
 }
 
 func newReader(fs *FS) reader {
-	return reader{fs: fs, buf: make([]byte, 32<<10), texts: newTexts(fs)}
+	return reader{fs: fs, ask: monotonic, buf: make([]byte, 32<<10), texts: newTexts(fs)}
 }
 
 // start sets the clock. The runtime reads CLOCK_MONOTONIC in the vdso but tells
 // only differences; one system call gives them their origin.
 func (r *reader) start(boot int64) {
-	r.begun, r.now, r.boot, r.oldest = time.Now(), monotonic(), boot, 0
+	r.begun, r.now, r.boot, r.oldest = time.Now(), r.ask(), boot, 0
 	r.texts.users.refresh()
 }
 
