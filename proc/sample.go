@@ -57,19 +57,22 @@ func (p *Process) ReadSample(s *Sample) error {
 			s.IO = Some(io)
 		}
 	}
-	s.sum()
+	s.sum(st.ended())
 	return p.Check()
 }
 
-// sum fills what is added up from the threads.
-func (s *Sample) sum() {
+// sum fills what is added up from the threads, and the state of a process whose
+// leader has ended.
+func (s *Sample) sum(leaderless bool) {
 	known, voluntary, nonvoluntary := !s.ThreadsTruncated && len(s.Threads) > 0, uint64(0), uint64(0)
 	for i := range s.Threads {
 		t := &s.Threads[i]
 		v, ok := t.VoluntarySwitches.Get()
 		n, ok2 := t.NonvoluntarySwitches.Get()
 		voluntary, nonvoluntary, known = voluntary+v, nonvoluntary+n, known && ok && ok2
-		s.State = moreActive(s.State, t.State)
+		if leaderless {
+			s.State = moreActive(s.State, t.State)
+		}
 	}
 	if known {
 		s.VoluntarySwitches, s.NonvoluntarySwitches = Some(voluntary), Some(nonvoluntary)
