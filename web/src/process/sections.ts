@@ -1,0 +1,10 @@
+// The sections that are fetched or opened on demand: one chunk, loaded when the
+// first of them is wanted.
+
+export { Auxv } from './auxv';
+export { Context } from './contextview';
+export { Environment } from './environment';
+export { Files } from './filesview';
+export { MemorySection } from './memoryview';
+export { Signals } from './signalsview';
+export { Threads } from './threads';
