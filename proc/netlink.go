@@ -199,7 +199,7 @@ func eachAttribute(b []byte, f func(kind uint16, value []byte)) {
 		if size < 4 || size > len(b) {
 			return
 		}
-		f(binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), b[4:size])
+		f(binary.NativeEndian.Uint16(b[2:]), b[4:size])
 		b = b[min((size+3)&^3, len(b)):]
 	}
 }

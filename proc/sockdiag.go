@@ -160,11 +160,11 @@ func unixEnds(b []byte) (inode, peer uint64, ok bool) {
 			break
 		}
 		if binary.NativeEndian.Uint16(b[2:]) == unixDiagPeer && size >= 8 {
-			return inode, uint64(binary.NativeEndian.Uint32(b[4:])), true
+			peer = uint64(binary.NativeEndian.Uint32(b[4:]))
 		}
 		b = b[min((size+3)&^3, len(b)):]
 	}
-	return inode, 0, true
+	return inode, peer, true
 }
 
 // plainSocket is a row of a family without peers.
