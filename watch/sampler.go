@@ -112,14 +112,9 @@ func (s *sampler) run() {
 	if !s.first(t) {
 		return
 	}
-	if w.hooks.Started != nil {
-		w.hooks.Started(s.id)
-	}
 	if w.hooks.Stopped != nil {
 		defer w.hooks.Stopped(s.id)
 	}
-	s.tell()
-
 	timer := time.NewTimer(s.pace.wait())
 	defer timer.Stop()
 	for {
@@ -138,13 +133,11 @@ func (s *sampler) run() {
 // first makes the reading that Subscribe waits for. It carries the maps, however
 // long they take.
 func (s *sampler) first(t target) bool {
-	began := time.Now()
 	s.startMaps()
 	if err := s.sample(t); errors.Is(err, proc.ErrGone) {
 		s.fail(err)
 		return false
 	}
-	s.pace.read(began, time.Now(), false)
 	select {
 	case r := <-s.maps.pending:
 		s.maps.take(r)
@@ -152,6 +145,12 @@ func (s *sampler) first(t target) bool {
 		s.fail(ErrStopping)
 		return false
 	}
+	if hook := s.watch.hooks.Started; hook != nil {
+		hook(s.id)
+	}
+	s.tell()
+	now := time.Now() // intervals count from what the viewer gets first
+	s.pace.read(now, now, false)
 	s.publish(false)
 	close(s.ready)
 	return true
@@ -178,15 +177,13 @@ func (s *sampler) turn(t target) bool {
 		return false
 	default:
 	}
-	s.publish(exited)
-	if exited {
-		if w.hooks.Exited != nil {
-			w.hooks.Exited(s.id)
-		}
-		return false
+	if !exited {
+		s.tell()
+	} else if w.hooks.Exited != nil {
+		w.hooks.Exited(s.id)
 	}
-	s.tell()
-	return true
+	s.publish(exited)
+	return !exited
 }
 
 // sample makes the next observation; after an error the last one stays.

@@ -45,7 +45,8 @@ func (s textProcesses) Open(id proc.ID) (target, error) {
 	return textTarget{p, s.fs}, nil
 }
 
-// textTarget checks the identity after each reading.
+// textTarget checks the identity after each reading, where the reading itself does
+// not end with that.
 type textTarget struct {
 	p  *proc.Process
 	fs *proc.FS
@@ -61,11 +62,10 @@ func (t textTarget) checked(err error) error {
 // ReadRow uses a scanner of its own: it is called once a viewer, and a target that
 // blocks the reading of its command line then blocks no other viewer.
 func (t textTarget) ReadRow() (proc.Row, error) {
-	row, err := t.fs.NewScanner().ReadRow(t.p, proc.Want{})
-	return row, t.checked(err)
+	return t.fs.NewScanner().ReadRow(t.p, proc.Want{})
 }
 
-func (t textTarget) ReadSample(s *proc.Sample) error { return t.checked(t.p.ReadSample(s)) }
+func (t textTarget) ReadSample(s *proc.Sample) error { return t.p.ReadSample(s) }
 
 func (t textTarget) ReadMaps(dst []proc.Mapping) ([]proc.Mapping, error) {
 	dst, err := t.p.ReadMaps(dst)
