@@ -49,6 +49,9 @@ func (p *Process) ReadAuxv() (*Auxv, error) {
 	has, err := p.readSpace("auxv", false, func(fd int) (int, error) {
 		var err error
 		text, cut, err = readAll(fd, text[:0:cap(text)], maxAuxv)
+		if len(text) >= 8 && string(text[:8]) == "\x00\x00\x00\x00\x00\x00\x00\x00" {
+			return 0, err // AT_NULL alone: exec has not filled it yet
+		}
 		return len(text), err
 	})
 	if err != nil {

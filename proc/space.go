@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,9 +12,10 @@ import (
 // PF_EXITING, include/linux/sched.h.
 const flagExiting = 0x00000004
 
-// spaceTries bounds how often a file of the address space is read again because
-// the space went away below the reading, as it does when the target execs.
-const spaceTries = 4
+// spaceTries bounds how often a file of the address space is read because the
+// space went away below the reading, as it does when the target execs. Between
+// two readings is a pause of 1 ms, then 2, 4 and 8: as long as an exec may take.
+const spaceTries = 5
 
 // readSpace reads name, a file that shows the address space of the process: maps,
 // smaps, smaps_rollup, environ, auxv. Such a file stays bound to the space it was
@@ -25,7 +28,10 @@ const spaceTries = 4
 // be empty. The result is false without an error for a kernel thread, which has
 // no space.
 func (p *Process) readSpace(name string, emptyIsWhole bool, read func(fd int) (int, error)) (bool, error) {
-	for range spaceTries {
+	for try := range spaceTries {
+		if try > 0 {
+			time.Sleep(time.Millisecond << (try - 1))
+		}
 		empty := false
 		fd, err := p.openFile(name, unix.O_RDONLY)
 		switch {
@@ -47,7 +53,7 @@ func (p *Process) readSpace(name string, emptyIsWhole bool, read func(fd int) (i
 		if kernel || err != nil {
 			return false, err
 		}
-		if empty && emptyIsWhole {
+		if empty && emptyIsWhole && p.environmentEmpty() {
 			return true, nil
 		}
 	}
@@ -65,6 +71,20 @@ func stillThere(fd int) bool {
 			return n == 1
 		}
 	}
+}
+
+// environmentEmpty tells whether an environment without a byte is all there is. In
+// the middle of exec it is as empty: create_elf_tables sets both ends to the same
+// address, then counts the strings. Where the code starts is set after that.
+func (p *Process) environmentEmpty() bool {
+	const code, start, end = 26 - 3, 50 - 3, 51 - 3 // startcode, env_start and env_end of stat, 3.5
+	text, err := p.slurp("stat", p.buf, 0)
+	if err != nil {
+		return false
+	}
+	p.buf = text
+	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	return len(f) <= end || bytes.Equal(f[start], f[end]) && string(f[code]) != "0"
 }
 
 // spaceEnded says why a process shows no address space: it is a kernel thread, or
