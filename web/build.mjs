@@ -67,7 +67,7 @@ const modules = await esbuild.build({
 });
 const others = await esbuild.build({
   ...common,
-  entryPoints: { theme: 'src/theme.ts', base: 'src/base.css', process: 'src/process/process.css' },
+  entryPoints: { theme: 'src/theme.ts', style: 'src/style.css', process: 'src/process/process.css' },
   format: 'iife',
   entryNames: '[name]-[hash]',
 });
@@ -86,7 +86,7 @@ await writeFile(join(assets, licenseFile), text);
 let html = await readFile(join(root, 'src/index.html'), 'utf8');
 const replace = {
   '@theme.js@': output('src/theme.ts'),
-  '@base.css@': output('src/base.css'),
+  '@style.css@': output('src/style.css'),
   '@process.css@': output('src/process/process.css'),
   '@app.js@': output('src/app.tsx'),
   '@licenses@': licenseFile,
@@ -115,7 +115,7 @@ const weigh = (files) => [...files].reduce((sum, file) => sum + (sizes.get(basen
 
 const core = closure(output('src/app.tsx'));
 const process_ = new Set([...closure(output('src/process/page.tsx'))].filter((file) => !core.has(file)));
-const always = ['index.html', output('src/theme.ts'), output('src/base.css'), output('src/process/process.css')];
+const always = ['index.html', output('src/theme.ts'), output('src/style.css'), output('src/process/process.css')];
 const totals = {
   core: weigh(core),
   process: weigh(process_),

@@ -5,16 +5,19 @@ import { effect, signal } from '@preact/signals';
 import { type ComponentType, render } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { announced } from './announce';
-import { helpOpen, Sheets } from './bar';
+import { helpOpen, settingsOpen } from './bar';
 import { dateTime, visible } from './format';
 import { getJSON, HTTPError } from './http';
 import { bindKeys, listenKeys, nextRegion } from './keys';
+import { lazy } from './lazy';
 import { ListPage } from './list/page';
 import { notice } from './notice';
 import type { ProcessPageProps } from './process/page';
 import { followRoutes, navigate, processPath, rewrite, route } from './route';
 import { applyTheme } from './settings';
 import type { Identity, ProcessSummary } from './wire.gen';
+
+const Sheets = lazy(async () => (await import('./sheets')).Sheets);
 
 const Process = signal<ComponentType<ProcessPageProps> | null>(null);
 
@@ -123,7 +126,6 @@ function App() {
           group: 'Everywhere',
           run: () => {
             helpOpen.value = !helpOpen.value;
-            return undefined;
           },
         },
         {
@@ -132,7 +134,6 @@ function App() {
           group: 'Everywhere',
           run: () => {
             if (route.value.page !== 'list') navigate('/');
-            return undefined;
           },
         },
         {
@@ -142,7 +143,6 @@ function App() {
           inFields: true,
           run: () => {
             nextRegion(1);
-            return undefined;
           },
         },
         {
@@ -152,7 +152,6 @@ function App() {
           inFields: true,
           run: () => {
             nextRegion(-1);
-            return undefined;
           },
         },
       ]),
@@ -176,7 +175,7 @@ function App() {
           onRefused={(status, text) => onRefused(identity, status, text)}
         />
       )}
-      <Sheets />
+      {(helpOpen.value || settingsOpen.value) && <Sheets />}
       <div class="unseen" role="status" aria-live="polite">
         {announced.value}
       </div>

@@ -15,7 +15,7 @@ export interface Binding {
   // hidden: works, but the sheet has a better line for it.
   hidden?: boolean;
   // run returns false to let the browser have the key after all.
-  run(event: KeyboardEvent): boolean | undefined;
+  run(event: KeyboardEvent): unknown;
 }
 
 const held = signal<readonly Binding[]>([]);

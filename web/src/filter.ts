@@ -1,0 +1,367 @@
+// The filter line: one grammar for every screen and for the address (?q=).
+//
+//   word  "two words"  /regex/        name or command, case-insensitive
+//   key:value  key>n  key<n           n with K M G T, %, s m h d
+//   a|b                               either value
+//   -term                             what matches is left out
+//   blanks                            and
+//
+// Pure. A term that cannot be understood is kept with its reason and matches
+// everything: the page shows it underlined, never silently dropped.
+
+import type { ProcessSummary } from './wire.gen';
+
+// Subject is what a filter looks at: a process, and its text in lower case, which is
+// made once a change rather than once a look.
+export interface Subject {
+  summary: ProcessSummary;
+  lower: string;
+}
+
+export interface Term {
+  // text as typed, with its minus and quotes.
+  text: string;
+  from: number;
+  to: number;
+  negative: boolean;
+  key: string | null;
+  // chip says that it is a whole key term, shown as one piece.
+  chip: boolean;
+  error: string | null;
+  matches: (subject: Subject, now: number) => boolean;
+}
+
+export interface Filter {
+  text: string;
+  terms: Term[];
+  // null when everything matches.
+  test: ((subject: Subject, now: number) => boolean) | null;
+}
+
+type Kind = 'text' | 'exact' | 'bytes' | 'percent' | 'age' | 'count' | 'yes' | 'state';
+
+interface Key {
+  kind: Kind;
+  // text gives the candidates of a text key; number the figure of the others.
+  texts?: (p: ProcessSummary) => (string | null)[];
+  number?: (p: ProcessSummary, now: number) => number | null;
+  help: string;
+}
+
+const KEYS: Record<string, Key> = {
+  pid: { kind: 'count', number: (p) => p.identity.pid, help: 'pid:3310' },
+  ppid: { kind: 'count', number: (p) => p.parent_id?.pid ?? null, help: 'ppid:1' },
+  name: { kind: 'text', texts: (p) => [p.name], help: 'name:post' },
+  exe: { kind: 'text', texts: (p) => [p.executable], help: 'exe:/usr/bin' },
+  cmd: { kind: 'text', texts: (p) => [p.command_line === null ? null : p.command_line.join(' ')], help: 'cmd:--type' },
+  user: {
+    kind: 'exact',
+    texts: (p) => [p.username, String(p.uid), p.euid === p.uid ? null : p.effective_username],
+    help: 'user:root',
+  },
+  state: { kind: 'state', texts: (p) => [p.state], help: 'state:R|D' },
+  cpu: { kind: 'percent', number: (p) => p.cpu_percent, help: 'cpu>0.5' },
+  rss: { kind: 'bytes', number: (p) => p.rss_bytes, help: 'rss>100M' },
+  vms: { kind: 'bytes', number: (p) => p.vms_bytes, help: 'vms>1G' },
+  thr: { kind: 'count', number: (p) => p.thread_count, help: 'thr>8' },
+  age: { kind: 'age', number: (p, now) => Math.max(0, now - p.started_at), help: 'age<5m' },
+  read: { kind: 'bytes', number: (p) => p.read_bytes_rate, help: 'read>1M' },
+  write: { kind: 'bytes', number: (p) => p.write_bytes_rate, help: 'write>1M' },
+  tty: { kind: 'text', texts: (p) => [p.tty], help: 'tty:pts' },
+  kernel: { kind: 'yes', help: 'kernel:yes' },
+};
+
+export const KNOWN_KEYS = Object.keys(KEYS);
+
+const STATE_WORDS: Record<string, string> = {
+  running: 'R',
+  sleeping: 'S',
+  disk: 'D',
+  zombie: 'Z',
+  stopped: 'T',
+  traced: 't',
+  idle: 'I',
+};
+
+// keyHelp shows how a key is used: "user:root".
+export function keyHelp(key: string): string {
+  return KEYS[key]?.help ?? `${key}:`;
+}
+
+// lowerText is what words are looked for in: name, a line feed, the command.
+export function lowerText(p: ProcessSummary): string {
+  return `${p.name}\n${p.command_line === null ? '' : p.command_line.join(' ')}`.toLowerCase();
+}
+
+// split cuts at blanks outside quotes and regexes; each piece keeps its place.
+export function split(text: string): { text: string; from: number; to: number }[] {
+  const out: { text: string; from: number; to: number }[] = [];
+  let i = 0;
+  while (i < text.length) {
+    while (i < text.length && /\s/.test(text[i] as string)) i++;
+    if (i >= text.length) break;
+    const from = i;
+    let quote = '';
+    while (i < text.length) {
+      const c = text[i] as string;
+      if (quote) {
+        if (quote === '/' && c === '\\') i++;
+        else if (c === quote) quote = '';
+      } else if (c === '"') quote = '"';
+      else if (c === '/' && opensRegex(text, from, i)) quote = '/';
+      else if (/\s/.test(c)) break;
+      i++;
+    }
+    out.push({ text: text.slice(from, Math.min(i, text.length)), from, to: Math.min(i, text.length) });
+  }
+  return out;
+}
+
+// A slash opens a regex only where a value begins, and only if another slash closes
+// it: a path such as /usr/bin is a word.
+function opensRegex(text: string, from: number, at: number): boolean {
+  const before = text.slice(from, at);
+  if (!/^(-?|-?\w+:|.*\|)$/.test(before)) return false;
+  for (let i = at + 1; i < text.length; i++) {
+    if (text[i] === '\\') i++;
+    else if (text[i] === '/') return i > at + 1 && (i + 1 >= text.length || /[\s|]/.test(text[i + 1] as string));
+  }
+  return false;
+}
+
+// alternatives cuts a value at its bars, outside quotes and regexes.
+function alternatives(value: string): string[] {
+  const out: string[] = [];
+  let from = 0;
+  let quote = '';
+  for (let i = 0; i < value.length; i++) {
+    const c = value[i] as string;
+    if (quote) {
+      if (quote === '/' && c === '\\') i++;
+      else if (c === quote) quote = '';
+    } else if (c === '"') quote = '"';
+    else if (c === '/' && i === from && opensRegex(value.slice(from), 0, 0)) quote = '/';
+    else if (c === '|') {
+      out.push(value.slice(from, i));
+      from = i + 1;
+    }
+  }
+  out.push(value.slice(from));
+  return out;
+}
+
+const isRegex = (text: string): boolean => text.length > 2 && text.startsWith('/') && text.endsWith('/');
+
+// maxRegex characters: a longer pattern is refused, so that a pasted file is no filter.
+const maxRegex = 1000;
+
+function regex(text: string): RegExp {
+  const body = text.slice(1, -1);
+  if (body.length > maxRegex) throw new Error(`a pattern has at most ${maxRegex} characters`);
+  return new RegExp(body, 'i');
+}
+
+const unquote = (text: string): string =>
+  text.length >= 2 && text.startsWith('"') && text.endsWith('"') ? text.slice(1, -1) : text.replace(/^"/, '');
+
+const BYTE_UNITS: Record<string, number> = { '': 1, b: 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3, t: 1024 ** 4 };
+const AGE_UNITS: Record<string, number> = { '': 1000, s: 1000, m: 60e3, h: 3600e3, d: 86400e3 };
+
+// amount reads a figure with its unit; a string is the reason why it cannot.
+export function amount(text: string, kind: Kind): number | string {
+  const match = /^(\d+(?:\.\d+)?|\.\d+)\s*([a-z%]*)$/i.exec(text);
+  if (!match) return text === '' ? 'needs a number' : `“${text}” is no number`;
+  const value = Number(match[1]);
+  const unit = (match[2] ?? '').toLowerCase().replace(/^([kmgt])(i?b)$/, '$1');
+  const units: Record<string, number> =
+    kind === 'bytes' ? BYTE_UNITS : kind === 'age' ? AGE_UNITS : kind === 'percent' ? { '': 1, '%': 1 } : { '': 1 };
+  const factor = units[unit];
+  if (factor === undefined) {
+    const known = Object.keys(units).filter(Boolean);
+    return known.length === 0
+      ? `“${match[2]}” is no unit here`
+      : `“${match[2]}” is no unit here (${known.join(' ').toUpperCase().replace('S M H D', 's m h d')})`;
+  }
+  return value * factor;
+}
+
+// near is the reach of "key:n" for figures that are shown rounded.
+function near(value: number, wanted: number, kind: Kind): boolean {
+  if (kind === 'count') return value === wanted;
+  if (kind === 'percent') return Math.abs(value - wanted) < 0.05;
+  return Math.abs(value - wanted) <= wanted * 0.05;
+}
+
+type Test = (subject: Subject, now: number) => boolean;
+
+function wordTest(value: string): Test {
+  const tests = alternatives(value)
+    .filter((part) => part !== '')
+    .map((part): Test => {
+      if (isRegex(part)) {
+        const pattern = regex(part);
+        return ({ summary }) =>
+          pattern.test(summary.name) || (summary.command_line !== null && pattern.test(summary.command_line.join(' ')));
+      }
+      const word = unquote(part).toLowerCase();
+      return (subject) => {
+        if (subject.lower === '') subject.lower = lowerText(subject.summary);
+        return subject.lower.includes(word);
+      };
+    });
+  return tests.length === 1 ? (tests[0] as Test) : (s, now) => tests.some((test) => test(s, now));
+}
+
+function textTest(key: Key, value: string): Test {
+  const texts = key.texts ?? (() => []);
+  const tests = alternatives(value).map((part): ((text: string) => boolean) => {
+    if (isRegex(part)) {
+      const pattern = regex(part);
+      return (text) => pattern.test(text);
+    }
+    const wanted = unquote(part).toLowerCase();
+    if (key.kind === 'state') {
+      const letter = STATE_WORDS[wanted] ?? unquote(part);
+      if (letter.length !== 1) throw new Error(`“${part}” is no state (R S D Z T t I)`);
+      // T and t differ; of the others both cases are meant.
+      return (text) => text === letter || (letter.toLowerCase() !== 't' && text === letter.toUpperCase());
+    }
+    if (key.kind === 'exact') return (text) => text.toLowerCase() === wanted;
+    return (text) => text.toLowerCase().includes(wanted);
+  });
+  return ({ summary }) => texts(summary).some((text) => text !== null && tests.some((test) => test(text)));
+}
+
+function numberTest(key: Key, op: string, value: string): Test {
+  const figure = key.number ?? (() => null);
+  if (op !== ':') {
+    const wanted = amount(value, key.kind);
+    if (typeof wanted === 'string') throw new Error(wanted);
+    const compare: Record<string, (v: number) => boolean> = {
+      '>': (v) => v > wanted,
+      '<': (v) => v < wanted,
+      '>=': (v) => v >= wanted,
+      '<=': (v) => v <= wanted,
+    };
+    const test = compare[op] as (v: number) => boolean;
+    return ({ summary }, now) => {
+      const v = figure(summary, now);
+      return v !== null && test(v);
+    };
+  }
+  const wanted = alternatives(value).map((part) => {
+    const n = amount(part, key.kind);
+    if (typeof n === 'string') throw new Error(n);
+    return n;
+  });
+  return ({ summary }, now) => {
+    const v = figure(summary, now);
+    return v !== null && wanted.some((n) => near(v, n, key.kind));
+  };
+}
+
+function keyTest(name: string, op: string, value: string): Test {
+  const key = KEYS[name];
+  if (!key) throw new Error(`unknown key ${name}: known are ${KNOWN_KEYS.join(' ')}`);
+  if (value === '') throw new Error(`${name} needs a value, as in ${key.help}`);
+  if (key.kind === 'yes') {
+    if (op !== ':' || !/^(yes|no)$/i.test(value)) throw new Error(`${name} is yes or no`);
+    const wanted = value.toLowerCase() === 'yes';
+    return ({ summary }) => summary.kernel_thread === wanted;
+  }
+  if (key.number) return numberTest(key, op, value);
+  if (op !== ':') throw new Error(`${name} cannot be compared, use ${key.help}`);
+  return textTest(key, value);
+}
+
+const always: Test = () => true;
+
+function parseTerm(piece: { text: string; from: number; to: number }): Term {
+  const negative = piece.text.length > 1 && piece.text.startsWith('-');
+  const body = negative ? piece.text.slice(1) : piece.text;
+  const match = /^([a-z]\w*)(:|>=|<=|>|<)(.*)$/is.exec(body);
+  const term: Term = { ...piece, negative, key: null, chip: false, error: null, matches: always };
+  try {
+    let test: Test;
+    if (match) {
+      const name = (match[1] as string).toLowerCase();
+      term.key = name;
+      test = keyTest(name, match[2] as string, match[3] as string);
+      term.chip = true;
+    } else {
+      if (body.replace(/[|"]/g, '') === '') return term;
+      test = wordTest(body);
+    }
+    term.matches = negative ? (s, now) => !test(s, now) : test;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    term.error = reason.replace(/^Invalid regular expression: .*: /, 'no pattern: ');
+  }
+  return term;
+}
+
+// kernelNamed says that the filter itself asks about kernel threads, so that hiding
+// them by default would answer another question.
+export function kernelNamed(filter: Filter): boolean {
+  return filter.terms.some((term) => term.key === 'kernel' && !term.error);
+}
+
+export function parseFilter(text: string): Filter {
+  const terms = split(text).map(parseTerm);
+  const active = terms.filter((term) => term.matches !== always);
+  const test: Filter['test'] =
+    active.length === 0
+      ? null
+      : active.length === 1
+        ? (active[0] as Term).matches
+        : (subject, now) => {
+            for (const term of active) if (!term.matches(subject, now)) return false;
+            return true;
+          };
+  return { text, terms, test };
+}
+
+// distance is the number of single edits between two short words.
+export function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min(
+        (row[j] as number) + 1,
+        (next[j - 1] as number) + 1,
+        (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1),
+      );
+    }
+    row = next;
+  }
+  return row[b.length] as number;
+}
+
+// nearest offers a value that does exist for the first user: or name: term, or word,
+// that matches nothing: {text: "user:mika", count: 14}.
+export function nearest(filter: Filter, subjects: Iterable<Subject>): { text: string; count: number } | null {
+  const all = [...subjects];
+  for (const term of filter.terms) {
+    if (term.negative || term.error || (term.key !== null && term.key !== 'user' && term.key !== 'name')) continue;
+    if (all.some((subject) => term.matches(subject, 0))) continue;
+    const typed = unquote(term.key === null ? term.text : term.text.slice(term.key.length + 1)).toLowerCase();
+    if (typed.length > 40) continue;
+    const counts = new Map<string, number>();
+    for (const { summary } of all) {
+      const value = term.key === 'user' ? summary.username : summary.name;
+      if (value !== null && value.length <= 40) counts.set(value, (counts.get(value) ?? 0) + 1);
+    }
+    let best: { text: string; count: number } | null = null;
+    let least = Math.max(2, Math.ceil(typed.length / 2)) + 1;
+    for (const [value, count] of counts) {
+      const d = distance(typed, value.toLowerCase());
+      if (d >= least) continue;
+      least = d;
+      const quoted = /\s/.test(value) ? `"${value}"` : value;
+      best = { text: term.key === null ? quoted : `${term.key}:${quoted}`, count };
+    }
+    if (best) return best;
+  }
+  return null;
+}

@@ -1,0 +1,209 @@
+// The filter line: whole key terms become chips, the rest is an input. Backspace at
+// the start of the input opens the last chip.
+
+import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { KNOWN_KEYS, keyHelp, parseFilter, split, type Term } from '../filter';
+import { visible } from '../format';
+import { filterOpen, query } from './state';
+
+const typed = signal('');
+const chips = signal<readonly string[]>([]);
+const focused = signal(false);
+
+// joined is the query as chips and input stand.
+const joined = () => [...chips.peek(), typed.peek()].filter((part) => part.trim() !== '').join(' ');
+
+// take splits a whole query into chips and the words between and after them.
+function take(text: string): void {
+  const parts = parseFilter(text).terms;
+  chips.value = parts.filter((t) => t.chip).map((t) => t.text);
+  typed.value = parts
+    .filter((t) => !t.chip)
+    .map((t) => t.text)
+    .join(' ');
+}
+
+const input = { element: null as HTMLInputElement | null };
+
+export function focusFilter(): void {
+  filterOpen.value = true;
+  // On narrow screens the field is there only after the next paint.
+  requestAnimationFrame(() => {
+    input.element?.focus();
+    input.element?.select();
+  });
+}
+
+export function filterFocused(): boolean {
+  return document.activeElement === input.element && input.element !== null;
+}
+
+export function setQuery(text: string): void {
+  take(text);
+  query.value = joined();
+}
+
+// settle makes chips of the whole key terms in the input; the last one only when it
+// is finished, by a blank or by leaving.
+function settle(text: string, all: boolean): void {
+  const keep: string[] = [];
+  const made: string[] = [];
+  const parts = split(text);
+  parts.forEach((part, i) => {
+    const finished = all || i < parts.length - 1 || /\s$/.test(text);
+    const term = parseFilter(part.text).terms[0];
+    if (finished && term?.chip) made.push(part.text);
+    else keep.push(part.text);
+  });
+  if (made.length > 0) {
+    chips.value = [...chips.value, ...made];
+    typed.value = keep.join(' ');
+  } else typed.value = text;
+  query.value = joined();
+}
+
+function openChip(index: number): void {
+  const text = chips.value[index];
+  if (text === undefined) return;
+  chips.value = chips.value.filter((_, i) => i !== index);
+  typed.value = [typed.value.trim(), text].filter(Boolean).join(' ');
+  query.value = joined();
+  input.element?.focus();
+}
+
+function onKey(event: KeyboardEvent): void {
+  const field = event.currentTarget as HTMLInputElement;
+  if (event.key === 'Backspace' && field.selectionStart === 0 && field.selectionEnd === 0 && chips.value.length > 0) {
+    event.preventDefault();
+    const last = chips.value.at(-1) as string;
+    chips.value = chips.value.slice(0, -1);
+    const rest = typed.value;
+    typed.value = rest ? `${last} ${rest}` : last;
+    query.value = joined();
+    requestAnimationFrame(() => field.setSelectionRange(last.length, last.length));
+  } else if (event.key === 'Enter') {
+    settle(field.value, true);
+  } else if (event.key === 'Escape') {
+    event.preventDefault();
+    event.stopPropagation();
+    if (joined() !== '') setQuery('');
+    else {
+      filterOpen.value = false;
+      field.blur();
+      document.querySelector<HTMLElement>('.row[tabindex="0"]')?.focus();
+    }
+  } else if (event.key === 'ArrowDown') {
+    event.preventDefault();
+    settle(field.value, true);
+    document.querySelector<HTMLElement>('.row[tabindex="0"]')?.focus();
+  }
+}
+
+// Wrong names a term that cannot be understood, and what would be.
+function Wrong(props: { terms: readonly Term[] }) {
+  return (
+    <div class="filter-help filter-wrong" id="filter-help" role="alert">
+      {props.terms.map((term) => (
+        <p class="filter-line" key={term.from}>
+          <span class="filter-bad">{visible(term.text)}</span> is not applied: {term.error}.
+          {term.key !== null && !KNOWN_KEYS.includes(term.key) && (
+            <span> To look for the text itself, put it in quotes: "{visible(term.text)}".</span>
+          )}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+function Help() {
+  return (
+    <div class="filter-help" id="filter-help">
+      <p class="filter-line">
+        <span class="mono">word</span> <span class="mono">"two words"</span> <span class="mono">/regex/</span> look in
+        name and command; <span class="mono">-</span> excludes, <span class="mono">|</span> is or, a blank is and.
+      </p>
+      <p class="filter-line filter-keys">
+        {KNOWN_KEYS.map((key) => (
+          <span class="mono" key={key}>
+            {keyHelp(key)}
+          </span>
+        ))}
+      </p>
+    </div>
+  );
+}
+
+export function FilterLine() {
+  const element = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    input.element = element.current;
+    take(query.peek());
+    return () => {
+      input.element = null;
+    };
+  }, []);
+  // A query set from elsewhere (a link, "Nearest") is taken over.
+  useEffect(() => {
+    if (query.value !== joined()) take(query.value);
+  }, [query.value]);
+  const wrong = parseFilter(typed.value).terms.filter((term) => term.error !== null);
+  // While the last term is being typed it is not yet wrong, unless its key is.
+  const shown = wrong.filter(
+    (term) =>
+      !focused.value ||
+      term.to < typed.value.length ||
+      (term.key !== null && !KNOWN_KEYS.includes(term.key)) ||
+      !/needs/.test(term.error ?? ''),
+  );
+  return (
+    <div class={`filter${filterOpen.value ? ' filter-open' : ''}`} role="search">
+      <div class={`filter-box${shown.length ? ' filter-box-bad' : ''}`}>
+        <span class="filter-slash" aria-hidden="true">
+          /
+        </span>
+        {chips.value.map((chip, i) => (
+          <button type="button" class="chip" key={chip + String(i)} title="Edit" onClick={() => openChip(i)}>
+            {visible(chip)}
+          </button>
+        ))}
+        <input
+          ref={element}
+          class="filter-input"
+          type="text"
+          spellcheck={false}
+          autocomplete="off"
+          autocapitalize="off"
+          aria-label="Filter"
+          aria-keyshortcuts="/"
+          aria-describedby={focused.value || shown.length ? 'filter-help' : undefined}
+          aria-invalid={shown.length > 0}
+          placeholder={chips.value.length ? '' : 'Filter: name, user:root, cpu>0.5'}
+          value={typed.value}
+          onInput={(event) => settle(event.currentTarget.value, false)}
+          onKeyDown={onKey}
+          onFocus={() => {
+            focused.value = true;
+          }}
+          onBlur={(event) => {
+            focused.value = false;
+            settle(event.currentTarget.value, true);
+          }}
+        />
+        {(chips.value.length > 0 || typed.value !== '') && (
+          <button
+            type="button"
+            class="filter-clear"
+            onClick={() => {
+              setQuery('');
+              element.current?.focus();
+            }}
+          >
+            Clear
+          </button>
+        )}
+      </div>
+      {shown.length > 0 ? <Wrong terms={shown} /> : focused.value ? <Help /> : null}
+    </div>
+  );
+}
