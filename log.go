@@ -112,14 +112,17 @@ func (h packageHandler) WithGroup(name string) slog.Handler {
 	return packageHandler{h.Handler.WithGroup(name), h.filter}
 }
 
-const module = "procinsh/"
+const module = "procinsh"
 
 // packageOf returns the package of a function, "procinsh/api.(*Server).New" is of
 // api.
 func packageOf(function string) string {
 	dir, last := path.Split(function)
 	name, _, _ := strings.Cut(last, ".")
-	return strings.TrimPrefix(dir+name, module)
+	if dir+name == module { // what its tests call package main
+		return "main"
+	}
+	return strings.TrimPrefix(dir+name, module+"/")
 }
 
 // sourceOf returns the place below the root of the repository, whatever path the

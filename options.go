@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -124,8 +125,10 @@ func flagError(err error) error {
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 		return fmt.Errorf("option --%s needs a value", name)
 	}
-	return errors.New(strings.Replace(text, " for flag -", " for option --", 1))
+	return errors.New(badValue.ReplaceAllString(text, "option --$2 cannot be $1: $3"))
 }
+
+var badValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-([a-z-]+): (.*)$`)
 
 // ownUsers are the users who may always ask: root, the server's own and the one
 // who ran sudo.
