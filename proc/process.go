@@ -36,7 +36,7 @@ type Process struct {
 
 	// Of ReadSample.
 	tids       []int32
-	threads    []Thread // of the sample before
+	threads    []Thread // as read last
 	table      []string // system call names, nil: not chosen
 	tableStack uint64   // field 28 of stat when the table was chosen: another one after exec
 }

@@ -18,8 +18,9 @@ type Sample struct {
 	ThreadsTruncated         bool     // only the first 4,096 are there, and the sums are unknown
 }
 
-// ReadSample fills s, reusing its thread slice and strings: what s held before is
-// overwritten. A thread that ends meanwhile is left out.
+// ReadSample fills s, reusing its thread slice: what s held before is overwritten.
+// A thread that ends meanwhile is left out. p remembers the threads of its last
+// sample: where one still sleeps is not asked again, and names make no new strings.
 //
 // When the leader has ended while other threads live, it stands among the threads
 // with state Z, the sizes are those of a live thread, and State is the letter of

@@ -53,6 +53,50 @@ func TestReadSample(t *testing.T) {
 	}
 }
 
+func TestSleepingThreadsAreAskedOnce(t *testing.T) {
+	dir := copyFixture(t, "threads")
+	p, err := openTree(t, dir).OpenProcess(ID{25564, 177957})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var s Sample
+	read := func() Thread {
+		t.Helper()
+		if err := p.ReadSample(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Threads[0]
+	}
+	file := func(name string) string { return filepath.Join(dir, "25564/task/25564", name) }
+	first := read()
+	edit(t, file("syscall"), "202 ", "0 ")
+	edit(t, file("wchan"), "futex_do_wait", "pipe_read")
+	if got := read(); got != first {
+		t.Errorf("without a switch: %+v, want %+v", got, first)
+	}
+	for _, counter := range []string{"nonvoluntary_ctxt_switches:\t0", "\nvoluntary_ctxt_switches:\t1"} {
+		edit(t, file("status"), counter, counter+"7")
+		want := "read"
+		if counter[0] == '\n' {
+			edit(t, file("syscall"), "0 ", "1 ")
+			want = "write"
+		}
+		if got := read(); got.Syscall != Some(want) || got.WaitChannel != Some("pipe_read") {
+			t.Errorf("after a switch: %+v, want %s", got, want)
+		}
+	}
+	edit(t, file("syscall"), "1 ", "3 ")
+	edit(t, file("stat"), ") S ", ") D ")
+	if got := read(); got.Syscall != Some("close") {
+		t.Errorf("in another state: %+v", got)
+	}
+	edit(t, file("stat"), ") D ", ") R ")
+	if got := read(); got.Syscall.Known() || got.WaitChannel.Known() {
+		t.Errorf("running: %+v", got)
+	}
+}
+
 func TestReadSampleOfAZombieLeader(t *testing.T) {
 	var got Sample
 	readSample(t, openFixture(t, "zombie-leader"), ID{25563, 177957}, &got)
@@ -100,26 +144,20 @@ var first0 = Sample{}.At
 func TestReadSampleTruncates(t *testing.T) {
 	dir := copyFixture(t, "threads")
 	task := filepath.Join(dir, "25564/task")
-	stat, err := os.ReadFile(filepath.Join(task, "25567/stat"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := os.ReadFile(filepath.Join(task, "25567/status"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for tid := 100000; tid < 100000+maxThreads-2; tid++ {
-		d := filepath.Join(task, fmt.Sprint(tid))
-		if err := os.Mkdir(d, 0o755); err != nil {
+		if err := os.Symlink("25567", filepath.Join(task, fmt.Sprint(tid))); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, filepath.Join(d, "stat"), string(stat))
-		writeFile(t, filepath.Join(d, "status"), string(status))
-		writeFile(t, filepath.Join(d, "wchan"), "0")
-		writeFile(t, filepath.Join(d, "syscall"), "running\n")
 	}
+	p, err := openTree(t, dir).OpenProcess(ID{25564, 177957})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
 	var s Sample
-	readSample(t, openTree(t, dir), ID{25564, 177957}, &s)
+	if err := p.ReadSample(&s); err != nil {
+		t.Fatal(err)
+	}
 	if !s.ThreadsTruncated || len(s.Threads) != maxThreads || s.VoluntarySwitches.Known() || s.NonvoluntarySwitches.Known() {
 		t.Errorf("%d threads, truncated %v, switches %+v", len(s.Threads), s.ThreadsTruncated, s.VoluntarySwitches)
 	}
@@ -128,10 +166,12 @@ func TestReadSampleTruncates(t *testing.T) {
 			t.Fatalf("thread %d after %d", s.Threads[i].TID, s.Threads[i-1].TID)
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(task, "100000")); err != nil {
+	if err := os.Remove(filepath.Join(task, "100000")); err != nil {
 		t.Fatal(err)
 	}
-	readSample(t, openTree(t, dir), ID{25564, 177957}, &s)
+	if err := p.ReadSample(&s); err != nil {
+		t.Fatal(err)
+	}
 	if s.ThreadsTruncated || len(s.Threads) != maxThreads || !s.VoluntarySwitches.Known() {
 		t.Errorf("%d threads, truncated %v", len(s.Threads), s.ThreadsTruncated)
 	}

@@ -57,7 +57,6 @@ func (p *Process) readThreads(s *Sample, names []string) error {
 	if !slices.IsSorted(p.tids) {
 		slices.Sort(p.tids)
 	}
-	p.threads = append(p.threads[:0], s.Threads...)
 	s.Threads = s.Threads[:0]
 	old := p.threads
 	for _, tid := range p.tids {
@@ -72,11 +71,12 @@ func (p *Process) readThreads(s *Sample, names []string) error {
 			s.Threads = append(s.Threads, t)
 		}
 	}
+	p.threads = append(p.threads[:0], s.Threads...)
 	return nil
 }
 
-// readThread reads one thread through a handle of its directory. The strings of
-// before are used again where they are still right.
+// readThread reads one thread through a handle of its directory. before is what
+// was read of that number last; its strings are used again where they are right.
 func (p *Process) readThread(task int, tid int32, before *Thread, names []string, s *Sample) (Thread, bool) {
 	var path [16]byte
 	strconv.AppendInt(path[:0], int64(tid), 10)
@@ -118,6 +118,10 @@ func (p *Process) readThread(task int, tid int32, before *Thread, names []string
 	if st.state == 'R' || st.ended() {
 		return t, true // waits for nothing, and is in no system call it would tell
 	}
+	if t.slept(before) {
+		t.WaitChannel, t.Syscall = before.WaitChannel, before.Syscall
+		return t, true
+	}
 	if text, err = slurp(dir, nameWchan, buf); err == nil {
 		if name := parseWchan(text); name != nil {
 			t.WaitChannel = Some(keep(before.WaitChannel.Or(""), name))
@@ -131,6 +135,15 @@ func (p *Process) readThread(task int, tid int32, before *Thread, names []string
 		return Thread{}, false
 	}
 	return t, true
+}
+
+// slept tells whether the thread is in the very sleep it was in before. To leave
+// it and to enter another the thread would have run, and whoever stops running is
+// counted as a switch of one kind or the other.
+func (t *Thread) slept(before *Thread) bool {
+	return t.TID == before.TID && t.StartTicks == before.StartTicks && t.State == before.State &&
+		t.VoluntarySwitches.Known() && t.VoluntarySwitches == before.VoluntarySwitches &&
+		t.NonvoluntarySwitches.Known() && t.NonvoluntarySwitches == before.NonvoluntarySwitches
 }
 
 // slurpStatus reads the whole of status, which a user with many groups makes
