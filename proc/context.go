@@ -79,7 +79,7 @@ func (p *Process) ReadContext() (*Context, error) {
 	}
 	c.Parent, err = p.readParent(st.ppid)
 	c.warn("parent_id", err)
-	c.Children, err = p.readChildren(c)
+	c.Children, err = p.readChildren(c, maxChildren)
 	c.warn("children", err)
 	c.Cwd = c.link(p, "cwd")
 	c.Root = c.link(p, "root")
@@ -187,7 +187,7 @@ func (fs *FS) readStat(pid int32) (stat, bool) {
 // readChildren looks at every process. /proc/PID/task/TID/children would be
 // cheaper, but misses some when a child ends meanwhile (proc_pid_children(5)) and
 // is not in every kernel.
-func (p *Process) readChildren(c *Context) ([]ID, error) {
+func (p *Process) readChildren(c *Context, most int) ([]ID, error) {
 	dir, err := openAt(p.fs.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (p *Process) readChildren(c *Context) ([]ID, error) {
 	err = entries(dir, make([]byte, 32<<10), func(name []byte) bool {
 		pid, _ := parsePID(name)
 		if st, ok := p.fs.readStat(pid); ok && st.ppid == p.id.PID {
-			if len(children) == maxChildren {
+			if len(children) == most {
 				more = true
 				return false
 			}
@@ -209,7 +209,7 @@ func (p *Process) readChildren(c *Context) ([]ID, error) {
 		return nil, err
 	}
 	if more {
-		c.warn("children", fmt.Errorf("there are more; the first %d are named", maxChildren))
+		c.warn("children", fmt.Errorf("there are more; the first %d are named", most))
 	}
 	slices.SortFunc(children, func(a, b ID) int { return int(a.PID) - int(b.PID) })
 	return children, nil
