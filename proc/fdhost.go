@@ -205,12 +205,14 @@ func (s *DescriptorScanner) joinNamespace(p *HostProcess, deadline time.Time) er
 	if err != nil && !noDiag(err) {
 		return err
 	}
+	group := 0
 	for _, source := range tableSources {
 		if source.want&(wantTCP|wantUDP) == 0 {
 			continue
 		}
-		if source.family == unix.AF_INET {
-			clear(s.ends) // one transport, both families
+		if group != source.want {
+			clear(s.ends)
+			group = source.want
 		}
 		full := false
 		err := conn.dump(inetDump(source.family, source.protocol), deadline, func(b []byte) bool {

@@ -40,8 +40,9 @@ type socketTables struct {
 	full  bool   // maxSocketRows
 }
 
-// Groups of tables that are read together: a peer of a TCP socket of IPv4 can be
-// one of IPv6.
+// Groups of tables that are read together. A peer of a TCP socket of IPv4 can be
+// one of IPv6, or an MPTCP socket that speaks TCP with it; and what a listener of
+// MPTCP accepted from a client of TCP is a TCP socket, whatever its name.
 const (
 	wantTCP = 1 << iota
 	wantUDP
@@ -49,7 +50,6 @@ const (
 	wantRaw
 	wantPing
 	wantSCTP
-	wantMPTCP
 	wantUnix
 	wantNetlink
 	wantPacket
@@ -68,6 +68,8 @@ var tableSources = []struct {
 }{
 	{wantTCP, unix.AF_INET, unix.IPPROTO_TCP, transportTCP, "tcp"},
 	{wantTCP, unix.AF_INET6, unix.IPPROTO_TCP, transportTCP, "tcp6"},
+	{wantTCP, unix.AF_INET, unix.IPPROTO_MPTCP, transportMPTCP, ""},
+	{wantTCP, unix.AF_INET6, unix.IPPROTO_MPTCP, transportMPTCP, ""},
 	{wantUDP, unix.AF_INET, unix.IPPROTO_UDP, transportUDP, "udp"},
 	{wantUDP, unix.AF_INET6, unix.IPPROTO_UDP, transportUDP, "udp6"},
 	{wantUDPLite, unix.AF_INET, unix.IPPROTO_UDPLITE, transportUDPLite, "udplite"},
@@ -78,8 +80,6 @@ var tableSources = []struct {
 	{wantPing, unix.AF_INET6, 0, transportPing, "icmp6"},
 	{wantSCTP, unix.AF_INET, unix.IPPROTO_SCTP, transportSCTP, ""},
 	{wantSCTP, unix.AF_INET6, unix.IPPROTO_SCTP, transportSCTP, ""},
-	{wantMPTCP, unix.AF_INET, unix.IPPROTO_MPTCP, transportMPTCP, ""},
-	{wantMPTCP, unix.AF_INET6, unix.IPPROTO_MPTCP, transportMPTCP, ""},
 	{wantUnix, unix.AF_UNIX, 1, 0, "unix"},
 	{wantNetlink, unix.AF_NETLINK, 1, 0, "netlink"},
 	{wantPacket, unix.AF_PACKET, 1, 0, "packet"},
@@ -95,7 +95,7 @@ func tablesFor(protocol Opt[string]) int {
 		return wantAll
 	}
 	switch name = strings.TrimSuffix(name, "6"); name {
-	case "TCP":
+	case "TCP", "MPTCP":
 		return wantTCP
 	case "UDP":
 		return wantUDP
@@ -107,8 +107,6 @@ func tablesFor(protocol Opt[string]) int {
 		return wantPing
 	case "SCTP":
 		return wantSCTP
-	case "MPTCP":
-		return wantMPTCP
 	case ProtocolNetlink:
 		return wantNetlink
 	case ProtocolPacket:
@@ -190,7 +188,7 @@ func tableName(file string, want int) string {
 	if file != "" {
 		return file
 	}
-	return map[int]string{wantSCTP: "sctp", wantMPTCP: "mptcp", wantVsock: "vsock"}[want]
+	return map[int]string{wantSCTP: "sctp", wantTCP: "mptcp", wantVsock: "vsock"}[want]
 }
 
 // needs says what a refusal asks for.
@@ -339,6 +337,14 @@ type inetKey struct {
 	transport transport
 }
 
+// wire is the transport that the packets are of.
+func (t transport) wire() transport {
+	if t == transportMPTCP {
+		return transportTCP
+	}
+	return t
+}
+
 func (s *DescriptorScanner) joinInet() {
 	waiting := map[inetKey][]uint64{} // reversed pair to sockets of the target
 	for i := range s.tables.inet {
@@ -348,11 +354,8 @@ func (s *DescriptorScanner) joinInet() {
 			continue
 		}
 		info := &socketInfo{
-			protocol: Some(row.protocol()), state: stateName(row.state, row.transport == transportTCP),
+			protocol: Some(row.protocol()), state: stateName(row.state, row.transport.wire() == transportTCP || row.transport == transportSCTP),
 			local: Some(row.end(row.local, row.localPort)), localKind: Some(LocalInet),
-		}
-		if row.transport == transportMPTCP || row.transport == transportSCTP {
-			info.state = stateName(row.state, true)
 		}
 		switch {
 		case row.state == tcpListen:
@@ -366,7 +369,7 @@ func (s *DescriptorScanner) joinInet() {
 		if row.connected() {
 			info.remote = Some(row.end(row.remote, row.remotePort))
 			if row.transport != transportRaw && row.transport != transportPing {
-				k := inetKey{row.reversed(), row.transport}
+				k := inetKey{row.reversed(), row.transport.wire()}
 				waiting[k] = append(waiting[k], row.inode)
 			}
 		}
@@ -380,7 +383,7 @@ func (s *DescriptorScanner) joinInet() {
 		if !row.connected() {
 			continue
 		}
-		for _, mine := range waiting[inetKey{row.pair, row.transport}] {
+		for _, mine := range waiting[inetKey{row.pair, row.transport.wire()}] {
 			if o, ok := s.socket(mine); ok && mine != row.inode {
 				o.addPeer(row.inode, RelationCandidate)
 			}

@@ -127,7 +127,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", kernel, got, want)
 		}
 	}
-	for protocol, want := range map[string]int{"TCP": wantTCP, "TCP6": wantTCP, "UDP6": wantUDP, "UNIX": wantUnix, ProtocolUnixDgram: wantUnix, "RAW6": wantRaw, "ICMP": wantPing, "XDP": 0, "ALG": 0, "MPTCP": wantMPTCP} {
+	for protocol, want := range map[string]int{"TCP": wantTCP, "TCP6": wantTCP, "UDP6": wantUDP, "UNIX": wantUnix, ProtocolUnixDgram: wantUnix, "RAW6": wantRaw, "ICMP": wantPing, "XDP": 0, "ALG": 0, "MPTCP6": wantTCP} {
 		if got := tablesFor(Some(protocol)); got != want {
 			t.Errorf("tables for %s: got %b, want %b", protocol, got, want)
 		}

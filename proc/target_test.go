@@ -99,10 +99,17 @@ type target struct {
 // the test.
 func startTarget(t *testing.T, attr *syscall.SysProcAttr, name string, args ...string) *target {
 	t.Helper()
+	return startTargetWith(t, attr, nil, name, args...)
+}
+
+// startTargetWith gives the target files as descriptors 3, 4, …
+func startTargetWith(t *testing.T, attr *syscall.SysProcAttr, files []*os.File, name string, args ...string) *target {
+	t.Helper()
 	// Not os.Executable: its directory may be closed to another user.
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), "PROC_TARGET="+name)
 	cmd.SysProcAttr = attr
+	cmd.ExtraFiles = files
 	var errors strings.Builder
 	cmd.Stderr = &errors
 	stdin, err := cmd.StdinPipe()
