@@ -1,0 +1,47 @@
+// Package clock measures the CPU time of a job of a peer.
+package clock
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Check ends the program on an error.
+func Check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, os.Args[0]+":", err)
+		os.Exit(1)
+	}
+}
+
+func cpuTime() time.Duration {
+	var t unix.Timespec
+	Check(unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t))
+	return time.Duration(t.Nano())
+}
+
+// Report runs f once to warm up, then loops times, and prints the median of its
+// CPU time and what it returned last: "@ cpu=MS n=N joined=0".
+func Report(loops int, f func() int) { ReportEvery(loops, 0, func() (int, int) { return f(), 0 }) }
+
+// ReportEvery is Report for a job that is done at intervals and has two counts.
+func ReportEvery(loops int, every time.Duration, f func() (n, joined int)) {
+	var cpu []float64
+	var n, joined int
+	due := time.Now()
+	for i := range loops + 1 {
+		time.Sleep(time.Until(due))
+		due = time.Now().Add(every)
+		from := cpuTime()
+		n, joined = f()
+		if i > 0 {
+			cpu = append(cpu, float64(cpuTime()-from)/1e6)
+		}
+	}
+	slices.Sort(cpu)
+	fmt.Printf("@ cpu=%.4f n=%d joined=%d\n", (cpu[(loops-1)/2]+cpu[loops/2])/2, n, joined)
+}

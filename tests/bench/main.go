@@ -1,0 +1,263 @@
+// Command bench compares procinsh with a minimal C loop and with other tools, side
+// by side in one run: bench scan. Programs take turns, another one first each
+// round; a ratio is the median of the ratios round by round, of CPU time. A goal
+// that is missed gets more rounds before it counts, and ends the run with status 1.
+//
+// QUICK=1 runs one round on small sizes and judges nothing but that all work.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program is one thing that is measured. It prints "@ cpu=MS n=N joined=N", or is
+// measured as a whole from exec to exit.
+type program struct {
+	name  string
+	argv  []string
+	whole bool
+	most  float64 // the goal for procinsh's CPU time over this one's; 0: none
+	same  bool    // its counts must be procinsh's
+	ends  bool    // the joined ones too
+}
+
+type result struct {
+	cpu       float64
+	n, joined int
+}
+
+const (
+	rounds     = 5
+	moreRounds = 9
+)
+
+var (
+	quick  = os.Getenv("QUICK") != ""
+	bin    string
+	missed []string
+	absent = map[string]bool{}
+)
+
+func main() {
+	runtime.LockOSThread() // children are told when this very thread ends
+	if len(os.Args) != 2 || os.Args[1] != "scan" {
+		fmt.Fprintln(os.Stderr, "usage: bench scan")
+		os.Exit(2)
+	}
+	exe, err := os.Executable()
+	if err == nil {
+		bin = filepath.Dir(exe)
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		err = scan(ctx)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	if len(missed) > 0 {
+		fmt.Println("\nmissed:")
+		for _, m := range missed {
+			fmt.Println(" ", m)
+		}
+		os.Exit(1)
+	}
+}
+
+// size picks the number for the long or the short form.
+func size(long, short int) int {
+	if quick {
+		return short
+	}
+	return long
+}
+
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// fixture is a population that is there to be looked at.
+type fixture struct {
+	cmd      *exec.Cmd
+	out      io.ReadCloser
+	pid      string
+	address  string
+	children []string
+}
+
+func start(ctx context.Context, args ...string) (*fixture, error) {
+	f := &fixture{cmd: exec.CommandContext(ctx, filepath.Join(bin, "fixture"), args...)}
+	f.cmd.Stderr = os.Stderr
+	f.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	f.cmd.Cancel = func() error { return f.cmd.Process.Signal(syscall.SIGTERM) }
+	var err error
+	if f.out, err = f.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	if err := f.cmd.Start(); err != nil {
+		return nil, err
+	}
+	in := bufio.NewScanner(f.out)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		w := strings.Fields(in.Text())
+		switch {
+		case len(w) > 0 && w[0] == "children":
+			f.children = w[1:]
+		case len(w) > 0 && w[0] == "ready":
+			for _, kv := range w[1:] {
+				k, v, _ := strings.Cut(kv, "=")
+				switch k {
+				case "pid":
+					f.pid = v
+				case "addr":
+					f.address = v
+				}
+			}
+			return f, nil
+		}
+	}
+	f.stop()
+	return nil, fmt.Errorf("fixture %s ended before it was ready", strings.Join(args, " "))
+}
+
+func (f *fixture) stop() {
+	f.cmd.Process.Signal(syscall.SIGTERM)
+	f.out.Close()
+	f.cmd.Wait()
+}
+
+// once runs one program to its end.
+func once(ctx context.Context, p program) (result, error) {
+	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var out, complaints strings.Builder
+	if !p.whole {
+		cmd.Stdout = &out
+	}
+	cmd.Stderr = &complaints
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return result{}, ctx.Err()
+	}
+	// lsof ends with 1 when it could not look at everything.
+	if exit := new(exec.ExitError); errors.As(err, &exit) && p.whole && exit.Exited() {
+		err = nil
+	}
+	if err != nil {
+		return result{}, fmt.Errorf("%s: %w: %s", p.name, err, complaints.String())
+	}
+	if p.whole {
+		return result{cpu: float64(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()) / 1e6}, nil
+	}
+	var r result
+	if _, err := fmt.Sscanf(out.String(), "@ cpu=%f n=%d joined=%d", &r.cpu, &r.n, &r.joined); err != nil {
+		return result{}, fmt.Errorf("%s printed no figure: %q", p.name, out.String())
+	}
+	if complaints.Len() > 0 {
+		return result{}, fmt.Errorf("%s: %s", p.name, complaints.String())
+	}
+	return r, nil
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	if len(v) == 0 {
+		return 0
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// compare measures ours and the others in turn and prints the table.
+func compare(ctx context.Context, title string, ours program, others ...program) error {
+	all := []program{ours}
+	for _, p := range others {
+		if _, err := exec.LookPath(p.argv[0]); err != nil {
+			absent[p.argv[0]] = true
+			continue
+		}
+		all = append(all, p)
+	}
+	cpu := make([][]float64, len(all))
+	last := make([]result, len(all))
+	from := time.Now()
+	want := size(rounds, 1)
+	for round := 0; round < want; round++ {
+		for k := range all {
+			i := (k + round) % len(all)
+			r, err := once(ctx, all[i])
+			if err != nil {
+				return err
+			}
+			cpu[i], last[i] = append(cpu[i], r.cpu), r
+		}
+		if round == want-1 && want == rounds && !quick && missing(all, cpu) {
+			want = moreRounds
+		}
+	}
+	fmt.Printf("\n%s: CPU ms, median of %d rounds, %.0f s\n", title, want, time.Since(from).Seconds())
+	fmt.Printf("  %-34s %10.3f\n", ours.name, median(cpu[0]))
+	for i, p := range all[1:] {
+		i++
+		ratio := median(ratios(cpu[0], cpu[i]))
+		fmt.Printf("  %-34s %10.3f   %s", p.name, median(cpu[i]), "ratio "+strconv.FormatFloat(ratio, 'f', 3, 64))
+		judge(title+" / "+p.name, ratio, p.most)
+		if p.same && (!near(last[0].n, last[i].n) || p.ends && !near(last[0].joined, last[i].joined)) {
+			return fmt.Errorf("%s: %s counts %d and %d, %s counts %d and %d: they do not do the same work", title, ours.name, last[0].n, last[0].joined, p.name, last[i].n, last[i].joined)
+		}
+	}
+	return nil
+}
+
+// judge ends a line of a table.
+func judge(what string, ratio, most float64) {
+	switch {
+	case most == 0:
+		fmt.Println()
+	case quick:
+		fmt.Printf("   goal ≤ %.2f   not judged in the short form\n", most)
+	case ratio <= most:
+		fmt.Printf("   goal ≤ %.2f   OK\n", most)
+	default:
+		fmt.Printf("   goal ≤ %.2f   over\n", most)
+		missed = append(missed, fmt.Sprintf("%s: %.3f, goal %.2f", what, ratio, most))
+	}
+}
+
+func ratios(a, b []float64) []float64 {
+	r := make([]float64, len(a))
+	for i := range a {
+		r[i] = a[i] / b[i]
+	}
+	return r
+}
+
+func missing(all []program, cpu [][]float64) bool {
+	for i, p := range all[1:] {
+		if p.most > 0 && median(ratios(cpu[0], cpu[i+1])) > p.most {
+			return true
+		}
+	}
+	return false
+}
+
+// near allows for processes that come and go between two programs.
+func near(a, b int) bool { return max(a-b, b-a) <= max(a, b)/50+2 }

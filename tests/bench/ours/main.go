@@ -1,0 +1,126 @@
+// ours runs one job of package proc again and again and prints the median of its
+// CPU time, like the limit programs in C: "@ cpu=MS n=N joined=N".
+//
+//	ours list LOOPS EVERY_MS
+//	ours fdhost LOOPS
+//	ours maps|smaps|threads|fds PID LOOPS
+//	ours memory|memory-checked PID ADDRESS COUNT LOOPS
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"procinsh/proc"
+	"procinsh/tests/bench/clock"
+)
+
+// number is an argument, decimal or 0x hex.
+func number(i int) uint64 {
+	v, err := strconv.ParseUint(os.Args[i], 0, 64)
+	clock.Check(err)
+	return v
+}
+
+func open(fs *proc.FS) *proc.Process {
+	pid := int32(number(2))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	clock.Check(err)
+	start, err := strconv.ParseUint(strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))[19], 10, 64)
+	clock.Check(err)
+	p, err := fs.OpenProcess(proc.ID{PID: pid, StartTicks: start})
+	clock.Check(err)
+	return p
+}
+
+// warn says what a reading left out. What is denied is denied to the limit program
+// too.
+func warn(all []string) {
+	for _, w := range all {
+		if !strings.Contains(w, "denied") {
+			fmt.Fprintln(os.Stderr, "ours: warning:", w)
+		}
+	}
+}
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "ours: see the head of its source")
+		os.Exit(2)
+	}
+	fs, err := proc.Open("/proc")
+	clock.Check(err)
+	loops := int(number(len(os.Args) - 1))
+	switch os.Args[1] {
+	case "list":
+		s := fs.NewScanner()
+		clock.ReportEvery(int(number(2)), time.Duration(number(3))*time.Millisecond, func() (int, int) {
+			rows, err := s.Scan(proc.Want{})
+			clock.Check(err)
+			return len(rows), 0
+		})
+	case "maps", "smaps":
+		p := open(fs)
+		read := p.ReadMaps
+		if os.Args[1] == "smaps" {
+			read = p.ReadSmaps
+		}
+		var maps []proc.Mapping
+		clock.ReportEvery(loops, 0, func() (int, int) {
+			maps, err = read(maps[:0])
+			clock.Check(err)
+			return len(maps), 0
+		})
+	case "threads":
+		p := open(fs)
+		var s proc.Sample
+		clock.ReportEvery(loops, 0, func() (int, int) {
+			clock.Check(p.ReadSample(&s))
+			return len(s.Threads), 0
+		})
+	case "fds":
+		p := open(fs)
+		s := fs.NewDescriptorScanner()
+		clock.ReportEvery(loops, 0, func() (int, int) {
+			d, err := s.Read(p)
+			clock.Check(err)
+			warn(d.Warnings)
+			ends := 0
+			for i := range d.Entries {
+				ends += len(d.Entries[i].Peers) + len(d.Entries[i].Holders)
+			}
+			return len(d.Entries), ends
+		})
+	case "fdhost":
+		s := fs.NewDescriptorScanner()
+		clock.ReportEvery(loops, 0, func() (int, int) {
+			h, err := s.ScanHost(proc.HostLimits{Descriptors: 1_000_000, Time: time.Minute})
+			clock.Check(err)
+			warn(h.Warnings)
+			return len(h.Rows), h.Joined
+		})
+	case "memory", "memory-checked":
+		p := open(fs)
+		address, count := number(3), number(4)
+		buf := make([]byte, 65536)
+		clock.ReportEvery(loops, 0, func() (int, int) {
+			total := 0
+			for i := range count {
+				n, err := p.ReadMemory(address+i*65536, buf)
+				clock.Check(err)
+				if os.Args[1] == "memory-checked" {
+					clock.Check(p.Check())
+				}
+				total += n
+			}
+			return total, 0
+		})
+	default:
+		fmt.Fprintln(os.Stderr, "ours: unknown job", os.Args[1])
+		os.Exit(2)
+	}
+}
