@@ -10,7 +10,6 @@ package cases
 import (
 	"bufio"
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -346,15 +345,6 @@ func lossy(s string) string {
 		s = s[n:]
 	}
 	return b.String()
-}
-
-func unhex(t *testing.T, s string) string {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // everything asks all endpoints about one process; each must answer 200.
