@@ -22,14 +22,14 @@ const (
 	// maxViewers is how many viewers of one kind there are, unless the options say
 	// otherwise; the next one gets ErrFull.
 	maxViewers = 32
-	// minListInterval is the shortest time between two scans.
-	minListInterval = time.Second
+	// shortestListInterval is the shortest time between two scans.
+	shortestListInterval = time.Second
 	// wantMemory is how long a one-shot's wish stays in the scans that are made
 	// anyway, so that a client that asks again and again does not double them.
 	wantMemory = 10 * time.Second
-	// maxCloseWait is how long Close waits for a reading that the kernel does not
+	// closeWait is how long Close waits for a reading that the kernel does not
 	// finish, such as one of a command line on a file system that hangs.
-	maxCloseWait = time.Second
+	closeWait = time.Second
 )
 
 // ListWant is what a viewer of the list asks for beside the plain rows.
@@ -153,7 +153,7 @@ func newList(src listSource, o ListOptions) *List {
 	if o.MaxViewers <= 0 {
 		o.MaxViewers = maxViewers
 	}
-	interval := max(o.Interval, minListInterval)
+	interval := max(o.Interval, shortestListInterval)
 	return &List{
 		src:      src,
 		interval: interval,
@@ -387,7 +387,7 @@ func (l *List) Close() {
 		l.endLocked()
 	}
 	l.mu.Unlock()
-	waitAtMost(&l.work, maxCloseWait)
+	waitAtMost(&l.work, closeWait)
 }
 
 // endLocked ends the collection. The two states stay for one-shots, what viewers

@@ -15,15 +15,15 @@ const (
 	// so that a large address space costs at most 5 % of a core and its owner's mmap
 	// lock is free at least 95 % of the time: 60,000 maps with smaps are 170 ms.
 	mapsRest = 20
-	// maxMaps is how many mappings of one process are kept; the state says when it
+	// maxWatchedMaps is how many mappings of one process are kept; the state says when it
 	// is cut. It is a little more than a process may have by default (65,530,
 	// vm.max_map_count); one of 60,000 takes 10 MB here, twice while it changes.
-	maxMaps = 65_536
+	maxWatchedMaps = 65_536
 	// mapsSlack lets a reading be due with a sample that is a little early.
 	mapsSlack = 50 * time.Millisecond
-	// maxMapsPatience is how long a sample at most waits for the maps read beside
+	// mapsPatience is how long a sample at most waits for the maps read beside
 	// it; what comes later goes with the next sample.
-	maxMapsPatience = 500 * time.Millisecond
+	mapsPatience = 500 * time.Millisecond
 )
 
 // mapsReading is one reading of the maps, made beside the sampler.
@@ -56,8 +56,8 @@ func readMaps(src processSource, id proc.ID, spare []proc.Mapping) (r *mapsReadi
 		if err != nil && !cut {
 			return err
 		}
-		if len(maps) > maxMaps {
-			maps, cut = slices.Clone(maps[:maxMaps]), true
+		if len(maps) > maxWatchedMaps {
+			maps, cut = slices.Clone(maps[:maxWatchedMaps]), true
 		}
 		r.maps, r.truncated = maps, cut
 		if rollup, err := t.ReadRollup(); err == nil {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	minProcessInterval = 100 * time.Millisecond
-	maxProcessInterval = 60 * time.Second
+	shortestInterval = 100 * time.Millisecond
+	longestInterval  = 60 * time.Second
 	// maxReaders bounds the goroutines that read processes, per viewer slot: a viewer
 	// needs up to three, and one that the kernel holds in a reading may outlive its
 	// viewer. Beyond it Subscribe returns ErrFull.
@@ -127,7 +127,7 @@ func newProcesses(src processSource, o ProcessOptions) *Processes {
 	}
 	return &Processes{
 		src:      src,
-		interval: min(max(o.Interval, minProcessInterval), maxProcessInterval),
+		interval: min(max(o.Interval, shortestInterval), longestInterval),
 		max:      o.MaxViewers,
 		hooks:    o.Hooks,
 		closing:  make(chan struct{}),
@@ -226,7 +226,7 @@ func (w *Processes) Close() {
 		clear(w.samplers)
 	}
 	w.mu.Unlock()
-	waitAtMost(&w.work, maxCloseWait)
+	waitAtMost(&w.work, closeWait)
 }
 
 // ProcessViewer is one viewer. Not safe for concurrent use.

@@ -433,7 +433,7 @@ func TestProcessMaps(t *testing.T) {
 func TestReadMaps(t *testing.T) {
 	full := []proc.Mapping{{Start: 1, End: 2, RSS: proc.Some(uint64(1))}}
 	plain := []proc.Mapping{{Start: 1, End: 2}}
-	many := make([]proc.Mapping, maxMaps+1)
+	many := make([]proc.Mapping, maxWatchedMaps+1)
 	odd := errors.New("odd")
 	ok := func(m []proc.Mapping) func() ([]proc.Mapping, error) {
 		return func() ([]proc.Mapping, error) { return m, nil }
@@ -459,7 +459,7 @@ func TestReadMaps(t *testing.T) {
 		{name: "gone", smaps: no(proc.ErrGone), maps: ok(plain), err: proc.ErrGone},
 		{name: "gone at open", smaps: ok(full), open: proc.ErrGone, err: proc.ErrGone},
 		{name: "no rollup", smaps: ok(full), rollup: fs.ErrNotExist, want: full, noRollup: true},
-		{name: "too many", smaps: ok(many), want: many[:maxMaps], truncated: true},
+		{name: "too many", smaps: ok(many), want: many[:maxWatchedMaps], truncated: true},
 		{name: "cut by the reader", smaps: func() ([]proc.Mapping, error) { return full, proc.ErrTruncated },
 			maps: no(odd), want: full, truncated: true},
 		{name: "plain cut by the reader", smaps: no(odd),
@@ -814,7 +814,7 @@ func TestProcessHangs(t *testing.T) {
 		}
 		began := time.Now()
 		w.Close()
-		if took := time.Since(began); took != maxCloseWait {
+		if took := time.Since(began); took != closeWait {
 			t.Errorf("Close waited %v", took)
 		}
 		close(src.mapsHang)

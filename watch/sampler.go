@@ -223,7 +223,7 @@ func (s *sampler) awaitMaps(begun bool) {
 	}
 	var patience time.Duration
 	if begun {
-		patience = min(s.watch.interval/4, maxMapsPatience)
+		patience = min(s.watch.interval/4, mapsPatience)
 	}
 	t := time.NewTimer(patience)
 	defer t.Stop()
