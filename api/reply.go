@@ -71,6 +71,9 @@ func statusOf(err error) *httpError {
 	case errors.Is(err, proc.ErrUnmapped):
 		return &httpError{status: http.StatusUnprocessableEntity, code: "unmapped", err: err,
 			message: "No byte at this address is readable: nothing is mapped there, or the mapping denies reading."}
+	case errors.Is(err, proc.ErrNotELF):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "not_elf", err: err,
+			message: "The executable is not a little-endian ELF file, so the width of the words in the auxiliary vector is unknown."}
 	case errors.Is(err, fs.ErrPermission):
 		return &httpError{status: http.StatusUnprocessableEntity, code: "permission_denied", err: err,
 			message: "The kernel does not let procinsh read this: start it as root or as the owner of the process, or give it CAP_SYS_PTRACE; kernel.yama.ptrace_scope can forbid it to the owner too."}

@@ -551,6 +551,7 @@ func TestStatusOf(t *testing.T) {
 		{fmt.Errorf("read x: %w", fs.ErrPermission), 422, "permission_denied"},
 		{&fs.PathError{Op: "open", Path: "/proc/1/mem", Err: os.ErrPermission}, 422, "permission_denied"},
 		{fmt.Errorf("read x: %w", proc.ErrUnmapped), 422, "unmapped"},
+		{fmt.Errorf("read x: %w: it is big-endian", proc.ErrNotELF), 422, "not_elf"},
 		{fmt.Errorf("read x: %w", fs.ErrNotExist), 422, "not_available"},
 		{watch.ErrFull, 429, "too_many_streams"},
 		{watch.ErrStopping, 503, "stopping"},

@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -204,6 +205,12 @@ func init() {
 			data[i] = byte(i)
 		}
 		fact("ADDRESS", uintptr(unsafe.Pointer(&data[0])))
+		file := must2(os.CreateTemp("", "gone"))
+		must(file.Truncate(4096))
+		gone := must2(unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_SHARED))
+		must(os.Remove(file.Name()))
+		fact("GONE", uintptr(unsafe.Pointer(&gone[0])))
+		fact("GONE_PATH", file.Name())
 		go func() {
 			for {
 				text := must2(os.ReadFile("/proc/self/stat"))
@@ -228,8 +235,14 @@ func TestReadersOfEndedLeader(t *testing.T) {
 	address := uint64(tg.fact("ADDRESS"))
 	holds := func(m Mapping) bool { return m.Start <= address && address < m.End }
 	for name, read := range map[string]func([]Mapping) ([]Mapping, error){"maps": p.ReadMaps, "smaps": p.ReadSmaps} {
-		if maps, err := read(nil); err != nil || !slices.ContainsFunc(maps, holds) {
+		maps, err := read(nil)
+		if err != nil || !slices.ContainsFunc(maps, holds) {
 			t.Errorf("%s: %d mappings, %v", name, len(maps), err)
+		}
+		// The leader has no map_files any more either.
+		i := slices.IndexFunc(maps, func(m Mapping) bool { return m.Start == uint64(tg.fact("GONE")) })
+		if i < 0 || maps[i].Path != tg.facts["GONE_PATH"]+" (deleted)" || maps[i].Deleted != Some(true) {
+			t.Errorf("%s: the deleted file is %d of %+v", name, i, maps)
 		}
 	}
 	if r, err := p.ReadRollup(); err != nil || r.RSS < 1<<20 || r.Private < 1<<20 {
@@ -264,6 +277,30 @@ func TestReadersOfEndedLeader(t *testing.T) {
 	}
 	if !c.UIDs.Known() || len(c.Limits) < 10 || len(c.CommandLine) == 0 || c.Parent.Or(ID{}).PID != int32(os.Getpid()) {
 		t.Errorf("context: %+v", c)
+	}
+}
+
+// A leader that is about to end, and has no memory any more, is passed over for a
+// thread that lives.
+func TestPassOverLeader(t *testing.T) {
+	tg := startTarget(t, nil, "idle")
+	p := openLive(t, tg.pid())
+	if !p.passOverLeader() || p.live == "" || p.live == fmt.Sprintf("task/%d/", tg.pid()) {
+		t.Fatalf("reads through %q", p.live)
+	}
+	maps, err := p.ReadMaps(nil)
+	if err != nil || len(maps) == 0 {
+		t.Errorf("%d mappings, %v", len(maps), err)
+	}
+	if n, err := p.ReadMemory(maps[0].Start, make([]byte, 16)); n != 16 || err != nil {
+		t.Errorf("memory: %d bytes, %v", n, err)
+	}
+	if err := p.Check(); err != nil || p.live != "" {
+		t.Errorf("%v, reads through %q though the leader lives", err, p.live)
+	}
+	alone := openLive(t, int32(startProgram(t, "/bin/sleep", []string{"sleep", "1000"}, nil).Pid))
+	if alone.passOverLeader() || alone.live != "" {
+		t.Errorf("one thread: reads through %q", alone.live)
 	}
 }
 
