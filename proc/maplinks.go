@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -24,8 +25,9 @@ type mapLinkKey struct {
 }
 
 // resolveMapLinks settles the ambiguous paths of m. It fails only when the
-// process is gone; what it cannot settle keeps the text of maps.
-func (p *Process) resolveMapLinks(m *mapReader) error {
+// process is gone; what it cannot settle, or what is beyond the most names to look
+// up, keeps the text of maps.
+func (p *Process) resolveMapLinks(m *mapReader, most int) error {
 	if len(m.ambiguous) == 0 {
 		return nil
 	}
@@ -42,8 +44,9 @@ func (p *Process) resolveMapLinks(m *mapReader) error {
 		key := mapLinkKey{v.Major, v.Minor, v.Inode, v.Path}
 		link, ok := known[key]
 		if !ok {
-			if len(known) == maxMapLinks {
-				break
+			if len(known) == most {
+				m.cut = fmt.Sprintf("more than %d names that only a link tells", most)
+				continue
 			}
 			link = p.readMapLink(dir, v, &root)
 			known[key] = link

@@ -29,7 +29,7 @@ const (
 	maxMaps         = 200_000  // mappings
 	maxMapLine      = 64 << 10 // bytes of a line; the rest of a longer path is left out
 	maxMapPathBytes = 16 << 20 // bytes of all distinct paths
-	maxMapLinks     = 10_000   // links of map_files that are looked at
+	maxMapLinks     = 10_000   // names that only a link of map_files tells; Deleted is unknown beyond
 )
 
 // ErrTruncated says that a result is good but stops at a cap; the text of the
@@ -64,8 +64,11 @@ func (p *Process) readMappings(name string, dst []Mapping) ([]Mapping, error) {
 	if err != nil && !errors.Is(err, ErrTruncated) && !errors.As(err, &form) {
 		return dst, err
 	}
-	if gone := p.resolveMapLinks(&m); gone != nil {
+	if gone := p.resolveMapLinks(&m, maxMapLinks); gone != nil {
 		return dst, gone
+	}
+	if err == nil && m.cut != "" {
+		err = p.wrap(name, fmt.Errorf("%s: %w", m.cut, ErrTruncated))
 	}
 	return m.dst, err
 }

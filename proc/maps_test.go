@@ -309,6 +309,36 @@ func TestMapNamesChroot(t *testing.T) {
 	checkMapNames(t, p, dir)
 }
 
+// Beyond the cap names keep their text, and the reading says so.
+func TestMapLinksCap(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d d")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := openLive(t, startTarget(t, nil, "map-names", dir).pid())
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.id.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mapReader{file: "maps"}
+	if _, err := m.read(pieces(string(text), len(text)), make([]byte, maxMapLine)); err != nil {
+		t.Fatal(err)
+	}
+	unsettled := len(m.ambiguous)
+	if err := p.resolveMapLinks(&m, 2); err != nil || !strings.Contains(m.cut, "more than 2 names") {
+		t.Errorf("cut %q, %v", m.cut, err)
+	}
+	unknown := 0
+	for _, at := range m.ambiguous {
+		if !m.dst[at].Deleted.Known() {
+			unknown++
+		}
+	}
+	if unsettled < 5 || unknown != unsettled-2 {
+		t.Errorf("%d of %d names unknown, want all but 2", unknown, unsettled)
+	}
+}
+
 // Without CAP_CHECKPOINT_RESTORE the links of map_files can be read but not
 // followed; what the text and the file system say is then enough for all names
 // here on a file system whose device is the same in stat and maps.
