@@ -40,7 +40,7 @@ type hostWalk struct {
 
 // restOf is a table of which one part was visited.
 type restOf struct {
-	dir  string // "12/fd" or "12/task/13/fd"
+	dir  []byte // "12/fd" or "12/task/13/fd", ends with NUL
 	pid  int32
 	seek int64 // where its directory goes on
 	size int64 // descriptors in all, Linux 6.2; 0 before
@@ -130,15 +130,15 @@ func (w *hostWalk) stop() bool {
 
 // first visits what one small directory read of a process gives.
 func (w *hostWalk) first(v *visited, pid int32, visit func(*visited)) {
-	w.path = append(strconv.AppendInt(w.path[:0], int64(pid), 10), "/fd"...)
+	w.path = append(strconv.AppendInt(w.path[:0], int64(pid), 10), "/fd\x00"...)
 	v.pid, v.up = pid, "../"
-	dir, ok := w.open(string(w.path))
+	dir, ok := w.open(w.path)
 	if !ok {
 		return
 	}
 	seen, more := w.table(v, dir, walkFirst, visit)
 	if more {
-		w.later(dir, string(w.path), pid)
+		w.later(dir, pid)
 	}
 	if seen || more {
 		closeFD(dir)
@@ -152,18 +152,19 @@ func (w *hostWalk) first(v *visited, pid int32, visit func(*visited)) {
 		return
 	}
 	w.path = append(strconv.AppendInt(w.path[:0], int64(pid), 10), "/task/"...)
-	w.path = append(strconv.AppendInt(w.path, int64(live), 10), "/fd"...)
+	w.path = append(strconv.AppendInt(w.path, int64(live), 10), "/fd\x00"...)
 	v.up = "../../../"
-	if dir, ok = w.open(string(w.path)); ok {
+	if dir, ok = w.open(w.path); ok {
 		if _, more := w.table(v, dir, walkFirst, visit); more {
-			w.later(dir, string(w.path), pid)
+			w.later(dir, pid)
 		}
 		closeFD(dir)
 	}
 }
 
-func (w *hostWalk) later(dir int, path string, pid int32) {
-	r := restOf{dir: path, pid: pid}
+// later notes that the table at w.path goes on.
+func (w *hostWalk) later(dir int, pid int32) {
+	r := restOf{dir: bytes.Clone(w.path), pid: pid}
 	r.seek, _ = unix.Seek(dir, 0, unix.SEEK_CUR)
 	var st unix.Stat_t
 	if unix.Fstat(dir, &st) == nil {
@@ -175,7 +176,7 @@ func (w *hostWalk) later(dir int, path string, pid int32) {
 // follow visits the rest of a table.
 func (w *hostWalk) follow(v *visited, r restOf, visit func(*visited)) {
 	v.pid, v.up = r.pid, "../"
-	if bytes.Count([]byte(r.dir), []byte{'/'}) > 1 {
+	if bytes.Count(r.dir, []byte{'/'}) > 1 {
 		v.up = "../../../"
 	}
 	dir, ok := w.open(r.dir)
@@ -188,9 +189,10 @@ func (w *hostWalk) follow(v *visited, r restOf, visit func(*visited)) {
 	}
 }
 
-// open opens a fd directory and keeps count of what cannot be.
-func (w *hostWalk) open(path string) (int, bool) {
-	dir, err := openAt(w.fs.dir, path, unix.O_RDONLY|unix.O_DIRECTORY)
+// open opens a fd directory, path ending with NUL, and keeps count of what cannot
+// be opened.
+func (w *hostWalk) open(path []byte) (int, bool) {
+	dir, err := openRaw(w.fs.dir, &path[0], unix.O_RDONLY|unix.O_DIRECTORY)
 	switch {
 	case err == nil:
 		return dir, true

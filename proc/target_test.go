@@ -38,7 +38,6 @@ func TestMain(m *testing.M) {
 			os.Exit(2)
 		}
 		os.Unsetenv("PROC_TARGET")
-		// The one thread that took PDEATHSIG may end; the pipe is what counts.
 		run(os.Args[1:])
 		targetReady()
 		io.Copy(io.Discard, os.Stdin)
