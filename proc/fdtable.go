@@ -330,15 +330,15 @@ func (s *DescriptorScanner) flagNames(flags uint64) []string {
 	names, ok := s.flags[flags]
 	if !ok {
 		names = flagNames(flags)
-		if len(s.flags) < maxFlagLists {
+		if len(s.flags) < keptFlagLists {
 			s.flags[flags] = names
 		}
 	}
 	return names
 }
 
-// maxFlagLists bounds what a scanner keeps of flags; more are made anew each time.
-const maxFlagLists = 256
+// keptFlagLists bounds what a scanner keeps of flags; more are made anew each time.
+const keptFlagLists = 256
 
 // socketProtocol asks for the name of the protocol of any socket, of any
 // namespace: the attribute system.sockprotoname of sockfs, net/socket.c, Linux 3.2.
