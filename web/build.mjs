@@ -4,7 +4,7 @@
 //   node build.mjs [--no-budget]
 
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -19,10 +19,10 @@ const BUDGETS = { core: 40, process: 45, 'first load of /': 220, 'first load of 
 
 const hash = (data) => createHash('sha256').update(data).digest('hex').slice(0, 10);
 
-async function clean() {
-  await mkdir(assets, { recursive: true });
-  for (const name of await readdir(assets)) await rm(join(assets, name));
-  await rm(join(dist, 'index.html'), { force: true });
+// sweep removes what older builds left, last of all: a page that is open keeps working
+// while this runs.
+async function sweep(keep) {
+  for (const name of await readdir(assets)) if (!keep.has(name)) await rm(join(assets, name));
 }
 
 // licenses joins the licence of every package that is in the bundles.
@@ -54,9 +54,36 @@ const common = {
   logLevel: 'warning',
 };
 
-await clean();
+await mkdir(assets, { recursive: true });
+// esbuild puts modules into one chunk when the same entries reach them. Left alone, each
+// lazy part would cut what it shares with the core into a chunk of its own, and small
+// chunks pack badly; so every lazy part reaches all of the core.
+const wholeCore = {
+  name: 'whole-core',
+  setup(build) {
+    const lazy = new Set();
+    const shared = JSON.stringify(join(root, 'src/list/page.tsx'));
+    build.onResolve({ filter: /^\./ }, async (args) => {
+      if (args.kind !== 'dynamic-import' || args.pluginData === 'seen') return undefined;
+      const found = await build.resolve(args.path, {
+        kind: args.kind,
+        resolveDir: args.resolveDir,
+        pluginData: 'seen',
+      });
+      lazy.add(found.path);
+      return found;
+    });
+    build.onLoad({ filter: /\.tsx?$/ }, async (args) => {
+      if (!lazy.has(args.path)) return undefined;
+      const text = await readFile(args.path, 'utf8');
+      return { contents: `${text}\nimport ${shared};\n`, loader: args.path.endsWith('x') ? 'tsx' : 'ts' };
+    });
+  },
+};
+
 const modules = await esbuild.build({
   ...common,
+  plugins: [wholeCore],
   entryPoints: { app: 'src/app.tsx' },
   format: 'esm',
   splitting: true,
@@ -92,15 +119,23 @@ const replace = {
   '@licenses@': licenseFile,
 };
 for (const [mark, file] of Object.entries(replace)) html = html.replace(mark, `/assets/${basename(file)}`);
-await writeFile(join(dist, 'index.html'), html);
 
+const built = new Set([licenseFile, ...Object.keys(outputs).map((file) => basename(file))]);
 const sizes = new Map();
-for (const [folder, name] of [[dist, 'index.html'], ...(await readdir(assets)).map((n) => [assets, n])]) {
-  const data = await readFile(join(folder, name));
+async function put(folder, name, data) {
   const packed = gzipSync(data, { level: 9 });
-  await writeFile(join(folder, `${name}.gz`), packed);
+  for (const [file, content] of [
+    [name, data],
+    [`${name}.gz`, packed],
+  ]) {
+    await writeFile(join(folder, `.${file}.new`), content);
+    await rename(join(folder, `.${file}.new`), join(folder, file));
+  }
   sizes.set(name, { raw: data.length, gz: packed.length });
 }
+for (const name of built) await put(assets, name, await readFile(join(assets, name)));
+await put(dist, 'index.html', Buffer.from(html));
+await sweep(new Set([...built].flatMap((name) => [name, `${name}.gz`])));
 
 // closure is a module with everything it imports at once.
 function closure(file, seen = new Set()) {

@@ -12,7 +12,7 @@ const LAYERS = [
   { name: 'wire', files: /^wire\.gen\.ts$/, why: 'the contract depends on nothing' },
   {
     name: 'pure',
-    files: /^(format|filter|hex|tree|deltas|history|columns|exports)\.ts$/,
+    files: /^(format|filter|nearest|hex|tree|deltas|history|columns|exports)\.ts$/,
     within: true,
     pure: true,
     why: 'pure modules run under Node and are tested there',

@@ -41,6 +41,9 @@ export class Row {
   under = false; // below a match whose descendants are shown
   depth = 0;
   parent: Row | null = null;
+  up: Row | null = null; // its parent as found last, in the tree or not
+  orphan = 0; // membership in which its parent was looked for in vain
+  seen = 0; // generation in which it was arranged
   firstChild: Row | null = null;
   lastChild: Row | null = null;
   next: Row | null = null;

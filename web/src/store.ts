@@ -15,7 +15,8 @@ const QUERY = { maps: 'summary', io: 1 };
 // Frame is the moment on screen. Only the live one changes by itself.
 export type Frame =
   | { kind: 'live' }
-  | { kind: 'held'; at: number; rows: Map<string, Row>; started: number; exited: number }
+  // at is the server's clock, since this page's.
+  | { kind: 'held'; at: number; since: number; rows: Map<string, Row>; started: number; exited: number }
   // back: how many seconds before the newest it is; the columns move on below it.
   | { kind: 'past'; at: number; rows: Map<string, Row> }
   | { kind: 'file'; at: number; rows: Map<string, Row>; name: string };
@@ -226,7 +227,7 @@ export class ListStore {
   hold(): void {
     const rows = new Map<string, Row>();
     for (const row of this.rows()) rows.set(row.key, row.copy());
-    this.setFrame({ kind: 'held', at: this.capturedAt, rows, started: 0, exited: 0 });
+    this.setFrame({ kind: 'held', at: this.capturedAt, since: Date.now(), rows, started: 0, exited: 0 });
   }
 
   release(): void {

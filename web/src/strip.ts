@@ -25,8 +25,14 @@ const GAP_MIN = 16 * 1024 * 1024;
 /** Folded gaps on one strip; the largest are kept. */
 const GAP_COUNT = 6;
 /** A block is at least this wide before neighbours are merged, so that a letter fits. */
-const BLOCK_MIN = 18;
+const BLOCK_MIN = 42;
 const GAP_SHARE = 0.035;
+/** Lists longer than this are pooled before they are merged by size. */
+const POOL = 1500;
+/** A name is not cut below this many letters. */
+const SHORT_NAME = 4;
+/** Where the kernel's half begins; the vsyscall page lies in it. */
+const KERNEL = 1n << 63n;
 
 interface Block {
   kind: Kind;
@@ -71,10 +77,17 @@ function keptGaps(regions: readonly StripRegion[]): Map<number, number> {
   const gaps: { at: number; size: number }[] = [];
   for (let i = 1; i < regions.length; i++) {
     const size = Number((regions[i] as StripRegion).start - (regions[i - 1] as StripRegion).end);
+    // The hole below the kernel's half is no gap of the process: addresses cannot lie in it.
+    if ((regions[i] as StripRegion).start >= KERNEL) continue;
     if (size >= GAP_MIN) gaps.push({ at: i, size });
   }
   gaps.sort((a, b) => b.size - a.size || a.at - b.at);
   return new Map(gaps.slice(0, GAP_COUNT).map((gap) => [gap.at, gap.size]));
+}
+
+/** span is what a block asks of the width: a guard is thin whatever it covers. */
+function span(block: Block): number {
+  return weight(block.kind === 'guard' ? PAGE : block.size);
 }
 
 /** merge joins neighbours, the least first, until at most `most` blocks are left or only gaps part them. */
@@ -87,7 +100,7 @@ function merge(blocks: Block[], most: number): Block[] {
       const b = list[i] as Block;
       if (b.gap > 0) continue;
       const alike = a.kind === b.kind || a.name === b.name;
-      pairs.push({ at: i, cost: Math.min(weight(a.size), weight(b.size)) + (alike ? 0 : 4) });
+      pairs.push({ at: i, cost: Math.min(span(a), span(b)) + (alike ? 0 : 4) });
     }
     if (pairs.length === 0) return list;
     pairs.sort((a, b) => a.cost - b.cost || a.at - b.at);
@@ -105,6 +118,36 @@ function merge(blocks: Block[], most: number): Block[] {
     list = next;
   }
   return list;
+}
+
+/** pooled joins each few neighbours of a very long list first: which of 60,000 merge first cannot be seen. */
+function pooled(blocks: Block[]): Block[] {
+  const each = Math.ceil(blocks.length / POOL);
+  if (each < 2) return blocks;
+  const out: Block[] = [];
+  let taken = 0;
+  for (const block of blocks) {
+    const before = out.at(-1);
+    if (before === undefined || block.gap > 0 || taken === each) {
+      out.push({ ...block, bytes: { ...block.bytes } });
+      taken = 1;
+      continue;
+    }
+    taken++;
+    before.last = block.last;
+    before.size += block.size;
+    before.wx ||= block.wx;
+    for (const kind in block.bytes) {
+      const k = kind as Kind;
+      before.bytes[k] = (before.bytes[k] ?? 0) + (block.bytes[k] ?? 0);
+    }
+    if (block.kind !== 'guard' && (before.kind === 'guard' || block.nameSize > before.nameSize)) {
+      before.kind = block.kind;
+      before.name = block.name;
+      before.nameSize = block.nameSize;
+    }
+  }
+  return out;
 }
 
 /** layoutStrip lays the regions of a process out on `width` pixels. */
@@ -131,13 +174,10 @@ export function layoutStrip(regions: readonly StripRegion[], width: number): Seg
       runs.push(block);
     }
   });
-  const blocks = merge(runs, Math.max(8, Math.floor(width / BLOCK_MIN) - gaps.size));
+  const blocks = merge(pooled(runs), Math.max(8, Math.floor(width / BLOCK_MIN) - gaps.size));
   const gapWidth = Math.max(8, GAP_SHARE * width);
   const kept = blocks.filter((block) => block.gap > 0).length;
-  const widths = spread(
-    blocks.map((block) => weight(block.kind === 'guard' ? PAGE : block.size)),
-    Math.max(0, width - kept * gapWidth),
-  );
+  const widths = spread(blocks.map(span), Math.max(0, width - kept * gapWidth));
   const out: Segment[] = [];
   let x = 0;
   blocks.forEach((block, i) => {
@@ -204,8 +244,16 @@ export function labelFor(segment: Segment, size: (bytes: number) => string, fits
   }
   if (segment.kind === 'guard') return '';
   const letter = segment.wx ? 'W+X' : KIND_LETTER[segment.kind];
-  const tries = [`${letter} ${segment.name} ${size(segment.size)}`, `${letter} ${segment.name}`, letter];
-  return tries.find(fits) ?? '';
+  const named = segment.name === '' ? letter : `${letter} ${segment.name}`;
+  const tries = [`${named} ${size(segment.size)}`, named, letter];
+  const whole = tries.find(fits) ?? '';
+  if (whole !== letter) return whole;
+  // Part of a name says more than its letter alone.
+  for (let keep = segment.name.length - 1; keep >= SHORT_NAME; keep--) {
+    const part = `${letter} ${segment.name.slice(0, keep)}…`;
+    if (fits(part)) return part;
+  }
+  return letter;
 }
 
 /** What is marked on the strip: the walked region, and a dragged range of regions. */

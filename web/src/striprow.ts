@@ -112,19 +112,66 @@ export function spread(weights: readonly number[], total: number, floor: number 
   return widths;
 }
 
-/** layoutRow lays a summary out for a list row: no gaps, no labels, at most the 64 boxes of the contract. */
-export function layoutRow(summary: MapSummary, width: number): Segment[] {
-  const boxes = summary.boxes.filter((box) => box.kind !== 'guard');
+/** Blocks in a list row: more would be a pixel or two each and say nothing. */
+const ROW_BLOCKS = 14;
+
+interface RowBlock {
+  kind: Kind;
+  size: number;
+  count: number;
+}
+
+/** fewer merges the smallest block into a neighbour, of its own kind where there is one, until few are left. */
+function fewer(blocks: RowBlock[], most: number): RowBlock[] {
+  const list = [...blocks];
+  const join = (at: number) => {
+    const a = list[at] as RowBlock;
+    const b = list[at + 1] as RowBlock;
+    const kind = a.size >= b.size ? a.kind : b.kind;
+    list.splice(at, 2, { kind, size: a.size + b.size, count: a.count + b.count });
+  };
+  for (let i = 0; i + 1 < list.length; ) {
+    if (list[i]?.kind === list[i + 1]?.kind) join(i);
+    else i++;
+  }
+  while (list.length > most) {
+    let least = 0;
+    for (let i = 1; i < list.length; i++) if ((list[i] as RowBlock).size < (list[least] as RowBlock).size) least = i;
+    const before = list[least - 1];
+    const after = list[least + 1];
+    // Into the smaller neighbour: the large blocks keep their places and widths.
+    if (after === undefined || (before !== undefined && before.size <= after.size)) join(least - 1);
+    else join(least);
+    for (let i = Math.max(0, least - 2); i + 1 < Math.min(list.length, least + 3); ) {
+      if (list[i]?.kind === list[i + 1]?.kind) join(i);
+      else i++;
+    }
+  }
+  return list;
+}
+
+/** layoutRow lays a summary out for a list row: no gaps, no labels, few blocks in address order. */
+export function layoutRow(summary: MapSummary, width: number, most: number = ROW_BLOCKS): Segment[] {
+  const boxes = fewer(
+    summary.boxes
+      .filter((box) => box.kind !== 'guard')
+      .map((box) => ({ kind: kindFrom(box.kind), size: box.size, count: 1 })),
+    most,
+  );
   const widths = spread(
     boxes.map((box) => weight(box.size)),
     width,
   );
   let x = 0;
+  let first = 0;
   return boxes.map((box, i) => {
     const w = widths[i] as number;
     const at = x;
+    const last = first + box.count - 1;
     x += w;
-    return { x: at, w, kind: kindFrom(box.kind), size: box.size, wx: false, name: '', first: i, last: i };
+    const segment = { x: at, w, kind: box.kind, size: box.size, wx: false, name: '', first, last };
+    first = last + 1;
+    return segment;
   });
 }
 
@@ -150,7 +197,7 @@ export function stripPalette(): StripPalette {
   return {
     kinds,
     ground: role('bg1'),
-    ink: role('on-kind'),
+    ink: role('kind-ink'),
     quiet: role('fg2'),
     bad: role('bad'),
     focus: role('focus'),

@@ -10,7 +10,8 @@ import type { Row } from './deltas';
 import { ago, UNKNOWN } from './format';
 import { type History, TICKS } from './history';
 import { palette } from './palette';
-import { drawRow, layoutRow, type Segment, stripPalette } from './striprow';
+import { dark } from './settings';
+import { drawRow, layoutRow, type Segment, type StripPalette, stripPalette } from './striprow';
 import type { Order } from './tree';
 
 const OVERSCAN = 3;
@@ -67,6 +68,8 @@ interface Line {
   expanded: string;
   selected: boolean;
   twisted: string;
+  tab: number;
+  place: number; // among the body's elements before this render, -1 when not there
 }
 
 function make(tag: string, className: string, role?: string): HTMLElement {
@@ -126,6 +129,8 @@ export class Table {
   private first = 0;
   private readonly buffer = new Float32Array(TICKS);
   private readonly observer: ResizeObserver;
+  // Cached, since reading it from the element would force a layout in each render.
+  private top = 0;
   private viewHeight = 0;
   private viewWidth = 0;
   onResize: () => void = () => {};
@@ -177,7 +182,14 @@ export class Table {
       const target = event.target instanceof Element ? event.target.closest('.row') : null;
       return target ? (this.lines.get(target) ?? null) : null;
     };
-    this.scroller.addEventListener('scroll', () => this.actions.scrolled(), { passive: true });
+    this.scroller.addEventListener(
+      'scroll',
+      () => {
+        this.top = this.scroller.scrollTop;
+        this.actions.scrolled();
+      },
+      { passive: true },
+    );
     this.body.addEventListener('click', (event) => {
       const line = rowOf(event);
       if (!line?.row || event.button !== 0) return;
@@ -263,6 +275,7 @@ export class Table {
       layout.columns.every((column, i) => column === this.layout.columns[i]) &&
       layout.narrow === this.layout.narrow;
     this.layout = layout;
+    this.palette = null;
     const template = layout.widths.map((w) => `${w}px`).join(' ');
     this.element.style.setProperty('--cols', template);
     this.element.style.setProperty('--row', `${layout.rowHeight}px`);
@@ -357,8 +370,9 @@ export class Table {
     const { rowHeight } = this.layout;
     const room = this.viewHeight - this.head.offsetHeight;
     const y = at * rowHeight;
-    if (y < this.scroller.scrollTop) this.scroller.scrollTop = y;
-    else if (y + rowHeight > this.scroller.scrollTop + room) this.scroller.scrollTop = y + rowHeight - room;
+    if (y < this.top) this.scroller.scrollTop = y;
+    else if (y + rowHeight > this.top + room) this.scroller.scrollTop = y + rowHeight - room;
+    this.top = this.scroller.scrollTop;
     this.active = row;
     this.render();
     if (focus) this.bound.get(row)?.element.focus({ preventScroll: true });
@@ -374,11 +388,12 @@ export class Table {
   }
 
   get scrollTop(): number {
-    return this.scroller.scrollTop;
+    return this.top;
   }
 
   set scrollTop(y: number) {
     this.scroller.scrollTop = y;
+    this.top = this.scroller.scrollTop;
   }
 
   setView(view: View): void {
@@ -396,7 +411,7 @@ export class Table {
       this.element.setAttribute('aria-rowcount', String(rows.length + 1));
     }
     this.element.classList.toggle('grid-flat', !view.tree);
-    const first = Math.max(0, Math.floor(this.scroller.scrollTop / rowHeight) - OVERSCAN);
+    const first = Math.max(0, Math.floor(this.top / rowHeight) - OVERSCAN);
     const last = Math.min(rows.length, first + Math.ceil(this.viewHeight / rowHeight) + 2 * OVERSCAN);
     this.first = first;
 
@@ -416,26 +431,24 @@ export class Table {
     }
     if (this.active && !view.order.shows(this.active)) this.active = null;
 
-    let before: HTMLElement | null = null;
+    const wantedLines: Line[] = [];
     for (let i = first; i < last; i++) {
       const row = rows[i] as Row;
       const line = this.bind(row);
       this.update(line, row, i, view);
-      const place: ChildNode | null = before ? before.nextSibling : this.body.firstChild;
-      if (place !== line.element) {
-        if (line === focused) {
-          // Moving a focused element would take the focus from it: move the others.
-          for (let node = place; node && node !== line.element; ) {
-            const next: ChildNode | null = node.nextSibling;
-            this.body.append(node);
-            node = next;
-          }
-        } else this.body.insertBefore(line.element, place);
-      }
-      before = line.element;
+      wantedLines.push(line);
     }
-    if (away) this.update(this.bind(away), away, rows.indexOf(away), view);
-    for (const line of this.pool) if (line.element.isConnected) line.element.remove();
+    for (const line of this.pool) {
+      if (line.place >= 0) line.element.remove();
+      line.place = -1;
+    }
+    this.arrange(wantedLines, focused);
+    if (away) {
+      // Above or below the window, where its place on the screen is.
+      const line = this.bind(away);
+      const index = rows.indexOf(away);
+      this.update(line, away, index, view);
+    }
     if (this.pool.length > 64) this.pool.length = 64;
     if (focused && focused.row === null) {
       const next = rows[Math.min(Math.max(focused.index, first), last - 1)];
@@ -448,13 +461,35 @@ export class Table {
     this.draw(first, last);
   }
 
+  // arrange brings the elements into the order of the screen, for those who read them
+  // in order, with the fewest moves. The focused one is never moved: that would take
+  // the focus from it.
+  private arrange(lines: readonly Line[], focused: Line | undefined): void {
+    let at = 0;
+    for (let node = this.body.firstElementChild; node; node = node.nextElementSibling) {
+      const line = this.lines.get(node);
+      if (line) line.place = at++;
+    }
+    const fixed = focused ? lines.indexOf(focused) : -1;
+    const keep = stays(lines, fixed);
+    let next: HTMLElement | null = null;
+    for (let i = lines.length - 1; i >= 0; i--) {
+      const line = lines[i] as Line;
+      if (!keep.has(i)) this.body.insertBefore(line.element, next);
+      next = line.element;
+    }
+  }
+
   private tabStop(view: View): void {
     let stop = this.active && this.bound.has(this.active) ? this.active : null;
     if (!stop) for (const row of this.bound.keys()) if (row.key === view.selected) stop = row;
     stop ??= view.order.rows[this.first] ?? null;
     for (const [row, line] of this.bound) {
       const index = row === stop ? 0 : -1;
-      if (line.element.tabIndex !== index) line.element.tabIndex = index;
+      if (line.tab !== index) {
+        line.tab = index;
+        line.element.tabIndex = index;
+      }
     }
   }
 
@@ -509,6 +544,8 @@ export class Table {
       expanded: '',
       selected: false,
       twisted: '',
+      tab: -1,
+      place: -1,
     };
     this.lines.set(element, line);
     return line;
@@ -666,26 +703,39 @@ export class Table {
       let most = 100;
       for (let k = 0; k < TICKS; k++) if ((line[k] as number) > most) most = line[k] as number;
       const base = (i - first) * rowHeight + (rowHeight + tall) / 2;
-      let open = false;
+      // A level stretch is one line, however many samples it has.
+      let level = Number.NaN;
       for (let k = 0; k < TICKS; k++) {
         const value = line[k] as number;
         if (Number.isNaN(value)) {
-          open = false;
+          if (!Number.isNaN(level)) ctx.lineTo(x + (k - 1) * step, level);
+          level = Number.NaN;
           continue;
         }
         const y = base - Math.sqrt(value / most) * tall;
-        if (open) ctx.lineTo(x + k * step, y);
-        else {
-          // A single sample is still a mark of one step.
-          ctx.moveTo(x + (k - 0.5) * step, y);
+        if (y === level) continue;
+        if (!Number.isNaN(level)) {
+          ctx.lineTo(x + (k - 1) * step, level);
           ctx.lineTo(x + k * step, y);
-        }
-        open = true;
+        } else ctx.moveTo(x + (k - 0.5) * step, y); // a single sample is a mark of half a step
+        level = y;
       }
+      if (!Number.isNaN(level)) ctx.lineTo(x + width, level);
     }
     ctx.strokeStyle = colour;
     ctx.lineWidth = 1;
     ctx.stroke();
+  }
+
+  private palette: StripPalette | null = null;
+  private paletteDark = false;
+
+  private colours(): StripPalette {
+    if (this.palette === null || this.paletteDark !== dark.value) {
+      this.palette = stripPalette();
+      this.paletteDark = dark.value;
+    }
+    return this.palette;
   }
 
   private drawStrips(
@@ -697,7 +747,7 @@ export class Table {
     width: number,
   ): void {
     const { rowHeight } = this.layout;
-    const colours = stripPalette();
+    const colours = this.colours();
     const y = Math.floor((rowHeight - 10) / 2);
     for (let i = first; i < last; i++) {
       const row = rows[i] as Row;
@@ -743,6 +793,31 @@ export class Table {
     }
     ctx.fill();
   }
+}
+
+// stays picks the longest run of lines that are already in order: all others move.
+// The line at index fixed is always in it.
+function stays(lines: readonly Line[], fixed: number): Set<number> {
+  const pivot = fixed >= 0 ? (lines[fixed] as Line).place : -1;
+  const tails: number[] = []; // index of the smallest last place of a run, by its length
+  const before: number[] = new Array(lines.length).fill(-1);
+  for (let i = 0; i < lines.length; i++) {
+    const place = (lines[i] as Line).place;
+    if (place < 0) continue;
+    if (fixed >= 0 && i !== fixed && i < fixed !== place < pivot) continue;
+    let low = 0;
+    let high = tails.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((lines[tails[middle] as number] as Line).place < place) low = middle + 1;
+      else high = middle;
+    }
+    before[i] = low > 0 ? (tails[low - 1] as number) : -1;
+    tails[low] = i;
+  }
+  const keep = new Set<number>();
+  for (let i = tails.at(-1) ?? -1; i >= 0; i = before[i] as number) keep.add(i);
+  return keep;
 }
 
 function write(node: Text, text: string): void {

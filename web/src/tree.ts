@@ -30,10 +30,14 @@ export class Order {
 
   private sorted: Row[] = [];
   private generation = 0;
+  private membership = 0; // changes with the set of rows
+  private withKernel = false;
 
   // update makes the result anew. With fresh, everything is taken from all and sorted
   // again: after a change of column, of direction, or of the list itself.
   update(all: Iterable<Row>, added: readonly Row[], fresh: boolean, options: OrderOptions): void {
+    if (fresh || added.length > 0 || options.kernel !== this.withKernel) this.membership++;
+    this.withKernel = options.kernel;
     if (fresh) {
       for (const row of this.sorted) row.listed = false;
       this.sorted = [...all];
@@ -59,47 +63,50 @@ export class Order {
     return options.sortKey(row);
   }
 
+  // scratch is the array the next merge fills: two are used in turn.
+  private scratch: Row[] = [];
+
   private merge(added: readonly Row[], options: OrderOptions): void {
     const compare = comparator(options.descending);
+    const { locked } = options;
+    const sorted = this.sorted;
     const moved: Row[] = [];
-    const late: Row[] = [];
-    const stay: Row[] = [];
-    for (const row of this.sorted) {
+    let kept = 0;
+    for (let i = 0; i < sorted.length; i++) {
+      const row = sorted[i] as Row;
       if (!row.listed) continue; // dropped
-      if (row.moved && !options.locked) {
-        const key = this.key(row, options);
+      if (row.moved && !locked) {
         row.moved = false;
+        const key = this.key(row, options);
         if (key !== row.sortKey) {
           row.sortKey = key;
           moved.push(row);
           continue;
         }
       }
-      stay.push(row);
+      sorted[kept++] = row;
     }
+    sorted.length = kept;
     for (const row of added) {
       if (row.listed) continue;
       row.listed = true;
-      row.moved = options.locked;
+      row.moved = locked;
       row.sortKey = this.key(row, options);
-      if (options.locked) late.push(row);
+      if (locked) sorted.push(row);
       else moved.push(row);
     }
-    if (moved.length === 0) {
-      this.sorted = late.length === 0 ? stay : stay.concat(late);
-      return;
-    }
+    if (moved.length === 0) return;
     moved.sort(compare);
-    const out: Row[] = new Array(stay.length + moved.length);
-    let n = 0;
+    const out = this.scratch;
+    out.length = 0;
     let i = 0;
-    let j = 0;
-    while (i < stay.length && j < moved.length) {
-      out[n++] = compare(stay[i] as Row, moved[j] as Row) <= 0 ? (stay[i++] as Row) : (moved[j++] as Row);
+    for (const row of moved) {
+      while (i < kept && compare(sorted[i] as Row, row) <= 0) out.push(sorted[i++] as Row);
+      out.push(row);
     }
-    while (i < stay.length) out[n++] = stay[i++] as Row;
-    while (j < moved.length) out[n++] = moved[j++] as Row;
+    while (i < kept) out.push(sorted[i++] as Row);
     this.sorted = out;
+    this.scratch = sorted;
   }
 
   private arrange(options: OrderOptions): void {
@@ -130,6 +137,7 @@ export class Order {
       if (!row.match && row === pinned) row.pinned = true;
       if (options.tree) {
         row.keep = row.match || row.pinned ? generation : 0;
+        row.seen = generation;
         rows.push(row);
       } else if (row.match || row.pinned) {
         row.shown = generation;
@@ -140,15 +148,27 @@ export class Order {
   }
 
   private link(rows: Row[], generation: number, options: OrderOptions): Row[] {
-    const byPid = new Map<number, Row>();
-    // A row that ended is found only where no running one has its pid.
-    for (const row of rows) if (row.gone === 0 || !byPid.has(row.pid)) byPid.set(row.pid, row);
+    let byPid: Map<number, Row> | null = null;
     let firstRoot: Row | null = null;
     let lastRoot: Row | null = null;
-    for (const row of rows) {
+    for (let i = 0; i < rows.length; i++) {
+      const row = rows[i] as Row;
       const id = row.summary.parent_id;
-      const parent = id === null ? undefined : byPid.get(id.pid);
-      if (parent && parent !== row && id !== null && parent.start === id.start_time_ticks) {
+      let parent: Row | null = null;
+      if (id !== null) {
+        // Parents seldom change: the one of the last time is looked at first.
+        const last = row.up;
+        if (last !== null && last.seen === generation && last.pid === id.pid && last.start === id.start_time_ticks) {
+          parent = last;
+        } else if (row.orphan !== this.membership) {
+          byPid ??= index(rows);
+          const found = byPid.get(id.pid);
+          if (found && found !== row && found.start === id.start_time_ticks) parent = found;
+          else row.orphan = this.membership;
+          row.up = parent;
+        }
+      }
+      if (parent !== null) {
         row.parent = parent;
         if (parent.lastChild) parent.lastChild.next = row;
         else parent.firstChild = row;
@@ -232,6 +252,13 @@ export class Order {
   shows(row: Row): boolean {
     return row.shown === this.generation;
   }
+}
+
+// index finds rows by pid. A row that ended is found only where no running one has its pid.
+function index(rows: readonly Row[]): Map<number, Row> {
+  const byPid = new Map<number, Row>();
+  for (const row of rows) if (row.gone === 0 || !byPid.has(row.pid)) byPid.set(row.pid, row);
+  return byPid;
 }
 
 function comparator(descending: boolean): (a: Row, b: Row) => number {

@@ -3,8 +3,9 @@
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { KNOWN_KEYS, keyHelp, parseFilter, split, type Term } from '../filter';
+import { KNOWN_KEYS, parseFilter, split } from '../filter';
 import { visible } from '../format';
+import { lazy } from '../lazy';
 import { filterOpen, query } from './state';
 
 const typed = signal('');
@@ -100,39 +101,8 @@ function onKey(event: KeyboardEvent): void {
   }
 }
 
-// Wrong names a term that cannot be understood, and what would be.
-function Wrong(props: { terms: readonly Term[] }) {
-  return (
-    <div class="filter-help filter-wrong" id="filter-help" role="alert">
-      {props.terms.map((term) => (
-        <p class="filter-line" key={term.from}>
-          <span class="filter-bad">{visible(term.text)}</span> is not applied: {term.error}.
-          {term.key !== null && !KNOWN_KEYS.includes(term.key) && (
-            <span> To look for the text itself, put it in quotes: "{visible(term.text)}".</span>
-          )}
-        </p>
-      ))}
-    </div>
-  );
-}
-
-function Help() {
-  return (
-    <div class="filter-help" id="filter-help">
-      <p class="filter-line">
-        <span class="mono">word</span> <span class="mono">"two words"</span> <span class="mono">/regex/</span> look in
-        name and command; <span class="mono">-</span> excludes, <span class="mono">|</span> is or, a blank is and.
-      </p>
-      <p class="filter-line filter-keys">
-        {KNOWN_KEYS.map((key) => (
-          <span class="mono" key={key}>
-            {keyHelp(key)}
-          </span>
-        ))}
-      </p>
-    </div>
-  );
-}
+const Wrong = lazy(async () => (await import('./rare')).Wrong);
+const Help = lazy(async () => (await import('./rare')).Help);
 
 export function FilterLine() {
   const element = useRef<HTMLInputElement>(null);

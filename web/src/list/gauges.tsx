@@ -11,6 +11,12 @@ import { type Point, store } from '../store';
 export const SPAN_MS = 60_000;
 const GAP_MS = 2500;
 
+// Size is kept from the last resize: asking the element would force a layout.
+interface Size {
+  width: number;
+  height: number;
+}
+
 interface ChartProps {
   label: string;
   tone: string;
@@ -20,9 +26,9 @@ interface ChartProps {
   stale: boolean;
 }
 
-function draw(canvas: HTMLCanvasElement, props: ChartProps, at: number | null): void {
+function draw(canvas: HTMLCanvasElement, size: Size, props: ChartProps, at: number | null): void {
   const ctx = canvas.getContext('2d');
-  const { clientWidth: width, clientHeight: height } = canvas;
+  const { width, height } = size;
   if (!ctx || width === 0) return;
   const scale = Math.min(2, window.devicePixelRatio || 1);
   const w = Math.round(width * scale);
@@ -125,16 +131,18 @@ function rewindTo(canvas: HTMLElement, clientX: number): void {
 
 function Chart(props: ChartProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
+  const size = useRef<Size>({ width: 0, height: 0 });
   const frame = store.frame.value;
   const at = frame.kind === 'past' ? frame.at : null;
   const theme = dark.value;
   useEffect(() => {
-    if (canvas.current) draw(canvas.current, props, at);
+    if (canvas.current) draw(canvas.current, size.current, props, at);
   });
   useEffect(() => {
     const element = canvas.current;
     if (!element) return;
     const observer = new ResizeObserver(() => {
+      size.current = { width: element.clientWidth, height: element.clientHeight };
       resized.value++;
     });
     observer.observe(element);

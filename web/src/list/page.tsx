@@ -1,15 +1,15 @@
 // The list page: bar, gauges, table, preview and foot, and the wiring between the
 // store, the order and the table. One animation frame is asked for, never forced.
 
-import { batch, effect, signal } from '@preact/signals';
+import { batch, computed, effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { announce } from '../announce';
 import { KeysLink, TopBar } from '../bar';
 import { copyText } from '../clipboard';
 import { COLUMNS, type Column, columnById, type Show } from '../columns';
 import type { Row } from '../deltas';
-import { kernelNamed, nearest } from '../filter';
-import { bytes, clock, count, dateTime, percent, UNKNOWN, visible } from '../format';
+import { kernelNamed } from '../filter';
+import { bytes, clock, count, percent, UNKNOWN } from '../format';
 import { bindKeys } from '../keys';
 import { Lamp } from '../lamps';
 import { lazy } from '../lazy';
@@ -22,10 +22,12 @@ import { KIND_LETTER, KIND_NAME, type Kind } from '../striprow';
 import { Table } from '../table';
 import { Order } from '../tree';
 import { FilterLine, filterFocused, focusFilter, setQuery } from './filterline';
-import { Gauges, rewindLabel, SPAN_MS } from './gauges';
+import { Gauges } from './gauges';
 import { clampWidth, layoutFor, NARROW } from './layout';
 import * as view from './state';
 
+const HeldNote = lazy(async () => (await import('./rare')).HeldNote);
+const Empty = lazy(async () => (await import('./rare')).Empty);
 const Preview = lazy(async () => (await import('./preview')).Preview);
 const ColumnsSheet = lazy(async () => (await import('./sheets')).ColumnsSheet);
 const CopySheet = lazy(async () => (await import('./sheets')).CopySheet);
@@ -73,6 +75,9 @@ function refresh(): void {
   const row = selected === null ? null : store.find(selected);
   store.kept = frame.kind === 'live' ? row : store.kept;
   const moment = show();
+  const all = view.collapseAll.peek();
+  const except = view.exceptions.peek();
+  const collapsed = (r: Row) => (except.size === 0 ? all : all !== except.has(r.key));
   const key = `${column} ${descending} ${kernel} ${frame.kind}`;
   const fresh = store.fresh || key !== lastKey;
   lastKey = key;
@@ -83,7 +88,7 @@ function refresh(): void {
     kernel,
     filter: view.filter.value,
     descendants: view.descendants.value,
-    collapsed: view.isCollapsed,
+    collapsed,
     pinned: row,
     locked: isLocked(),
     now: moment.now,
@@ -100,7 +105,7 @@ function refresh(): void {
     order,
     show: moment,
     tree: view.tree.value,
-    collapsed: view.isCollapsed,
+    collapsed,
     selected,
     live: frame.kind === 'live' || frame.kind === 'held',
   });
@@ -276,19 +281,35 @@ function goTo(row: Row): void {
   table?.reveal(row, table.hasFocus());
 }
 
-function selectedRow(): Row | null {
+// chosen is the selected row; it changes only when another row object is meant, not
+// with each second.
+const chosen = computed((): Row | null => {
   void store.tick.value;
   const key = view.selected.value;
   return key === null ? null : store.find(key);
-}
+});
 
-function Lamps(props: { stale: number | null }) {
+const selectedRow = (): Row | null => chosen.value;
+
+// staleFor is how long nothing came, once that is longer than it should be.
+const staleFor = computed((): number | null => {
+  const heard = store.live.heard.value;
+  const kind = store.live.state.value.kind;
+  if (heard === 0 || kind === 'off' || kind === 'hidden' || kind === 'polling') return null;
+  const quiet = now.value - heard;
+  return quiet > STALE_INTERVALS * Math.max(1000, Math.min(store.interval.value, 10_000)) ? quiet : null;
+});
+
+const isStale = computed(() => staleFor.value !== null);
+
+function Lamps() {
+  const stale = staleFor.value;
   const frame = store.frame.value;
   const state = store.live.state.value;
   if (frame.kind === 'held') {
     return (
       <Lamp word="HELD" tone="warn" fill="off">
-        {`${Math.max(0, Math.round((now.value - frame.at) / 1000))} s`}
+        {`${Math.max(0, Math.round((now.value - frame.since) / 1000))} s`}
       </Lamp>
     );
   }
@@ -314,10 +335,10 @@ function Lamps(props: { stale: number | null }) {
       </Lamp>
     );
   }
-  if (props.stale !== null) {
+  if (stale !== null) {
     return (
       <Lamp word="STALE" tone="bad" fill="trouble">
-        {`${(props.stale / 1000).toFixed(1)} s`}
+        {`${(stale / 1000).toFixed(1)} s`}
       </Lamp>
     );
   }
@@ -330,15 +351,6 @@ function Lamps(props: { stale: number | null }) {
   }
   if (state.kind === 'lost') return <Lamp word="OFF" tone="bad" fill="trouble" />;
   return <Lamp word="CONNECTING" tone="quiet" fill="off" />;
-}
-
-// staleFor is how long nothing came, once that is longer than it should be.
-function staleFor(): number | null {
-  const heard = store.live.heard.value;
-  const kind = store.live.state.value.kind;
-  if (heard === 0 || kind === 'off' || kind === 'hidden' || kind === 'polling') return null;
-  const quiet = now.value - heard;
-  return quiet > STALE_INTERVALS * Math.max(1000, Math.min(store.interval.value, 10_000)) ? quiet : null;
 }
 
 function Notes() {
@@ -408,84 +420,6 @@ function Notes() {
   );
 }
 
-function HeldNote() {
-  const frame = store.frame.value;
-  const last = store.capturedAt;
-  return (
-    <div class="note note-warn held">
-      <span class="note-text">
-        {frame.kind === 'held' &&
-          `Held at ${clock(frame.at)}. +${frame.started} started −${frame.exited} exited since.`}
-        {frame.kind === 'past' && `The list at ${rewindLabel(frame.at)}. CPU, RSS, I/O and state are of that second.`}
-        {frame.kind === 'file' && `${visible(frame.name)}: a list saved ${dateTime(frame.at)}.`}
-      </span>
-      {frame.kind !== 'file' && (
-        <label class="held-slider">
-          <span class="caption">Rewind</span>
-          <input
-            class="held-range"
-            type="range"
-            min={-SPAN_MS / 1000 + 1}
-            max={0}
-            step={1}
-            value={frame.kind === 'past' ? Math.round((frame.at - last) / 1000) : 0}
-            aria-valuetext={frame.kind === 'past' ? rewindLabel(frame.at) : 'held'}
-            onInput={(event) => {
-              store.rewind(last + Number(event.currentTarget.value) * 1000);
-            }}
-          />
-        </label>
-      )}
-      {frame.kind !== 'file' && (
-        <button
-          type="button"
-          class="button"
-          onClick={() => void import('./sheets').then((sheets) => sheets.saveList())}
-        >
-          Save as JSON
-        </button>
-      )}
-      <button type="button" class="button" onClick={() => store.release()}>
-        Live
-      </button>
-    </div>
-  );
-}
-
-function Empty() {
-  const filter = view.filter.value;
-  const found = nearest(filter, store.rows());
-  return (
-    <div class="grid-empty">
-      <p>
-        No process matches <span class="mono">{visible(filter.text.trim())}</span>.
-        {found && (
-          <>
-            {' Nearest: '}
-            <button
-              type="button"
-              class="button button-link mono"
-              onClick={() => {
-                const bad = filter.terms.find(
-                  (term) => !term.negative && (term.key === 'user' || term.key === 'name' || term.key === null),
-                );
-                const rest = filter.terms.filter((term) => term !== bad).map((term) => term.text);
-                setQuery([...rest, found.text].join(' '));
-              }}
-            >
-              {visible(found.text)}
-            </button>
-            {` (${found.count}).`}
-          </>
-        )}
-      </p>
-      {!view.kernel.value && counts.value.kernelHidden > 0 && (
-        <p class="second">{count(counts.value.kernelHidden)} kernel threads are hidden; k shows them.</p>
-      )}
-    </div>
-  );
-}
-
 function Waiting() {
   const state = store.live.state.value;
   if (state.kind === 'refused') {
@@ -515,9 +449,24 @@ function Waiting() {
 const LEGEND: readonly Kind[] = ['code', 'readonly', 'data', 'heap', 'anonymous', 'shared', 'stack'];
 const LEGEND_SHORT: Partial<Record<Kind, string>> = { anonymous: 'anon' };
 
+// Own is what this tool takes itself.
+function Own() {
+  const self = store.totals.value?.self;
+  if (!self) return null;
+  return (
+    <span class="foot-self" title="What procinsh itself takes: CPU of one core, resident memory">
+      this tool{' '}
+      <span class="mono">
+        {self.cpu_percent === null ? UNKNOWN : `${percent(self.cpu_percent)} %`} {bytes(self.rss_bytes)}
+      </span>
+    </span>
+  );
+}
+
+const coreCount = computed(() => store.totals.value?.cores ?? 0);
+
 function Foot() {
   const { matches, total, kernelHidden } = counts.value;
-  const self = store.totals.value?.self;
   const toggle = (label: preact.ComponentChildren, held: { value: boolean }, key: string, title: string) => (
     <button
       type="button"
@@ -534,7 +483,7 @@ function Foot() {
   );
   const auto =
     !view.locked.value && store.frame.value.kind === 'live' && (view.hovered.value || view.cursorMoved.value);
-  const cores = store.totals.value?.cores;
+  const cores = coreCount.value;
   return (
     <footer class="foot list-foot" data-region="foot">
       <span class="mono foot-count">
@@ -560,7 +509,7 @@ function Foot() {
       )}
       {toggle(
         <>
-          <span class="foot-word">CPU </span>100 % = <b>{allCores.value ? `all ${cores ?? ''} cores` : 'one core'}</b>
+          <span class="foot-word">CPU </span>100 % = <b>{allCores.value ? `all ${cores || ''} cores` : 'one core'}</b>
         </>,
         allCores,
         '%',
@@ -574,14 +523,7 @@ function Foot() {
         'L',
         'Lock the order (L). It is held by itself while the pointer is in the table and for 3 s after a cursor key.',
       )}
-      {self && (
-        <span class="foot-self" title="What procinsh itself takes: CPU of one core, resident memory">
-          this tool{' '}
-          <span class="mono">
-            {self.cpu_percent === null ? UNKNOWN : `${percent(self.cpu_percent)} %`} {bytes(self.rss_bytes)}
-          </span>
-        </span>
-      )}
+      <Own />
       <span class="foot-legend">
         {LEGEND.map((kind) => (
           <span class="legend" key={kind}>
@@ -736,7 +678,6 @@ export function ListPage(props: { active: boolean }) {
     if (active) document.title = view.listTitle;
   }, [active]);
 
-  const stale = staleFor();
   const row = selectedRow();
   const loaded = store.loaded.value;
   const held = store.frame.value.kind !== 'live';
@@ -747,7 +688,7 @@ export function ListPage(props: { active: boolean }) {
       <TopBar
         title="list"
         page="list"
-        lamps={<Lamps stale={stale} />}
+        lamps={<Lamps />}
         actions={
           <>
             <button
@@ -787,11 +728,11 @@ export function ListPage(props: { active: boolean }) {
       </TopBar>
       <Notes />
       <main class="list-main">
-        <Gauges stale={stale !== null} />
+        <Gauges stale={isStale.value} />
         {narrow.value && <SortSelect />}
         <div class="list-table" ref={host} aria-busy={!loaded}>
           {!loaded && <Waiting />}
-          {empty && <Empty />}
+          {empty && <Empty kernelHidden={counts.value.kernelHidden} />}
         </div>
         {row && view.previewOpen.value && <Preview row={row} select={goTo} />}
       </main>

@@ -1,0 +1,121 @@
+// Parts of the list that most looks at it never need: loaded when they are first shown.
+
+import { KNOWN_KEYS, keyHelp, type Term } from '../filter';
+import { clock, count, dateTime, visible } from '../format';
+import { nearest } from '../nearest';
+import { store } from '../store';
+import { setQuery } from './filterline';
+import { rewindLabel, SPAN_MS } from './gauges';
+import * as view from './state';
+
+export function HeldNote() {
+  const frame = store.frame.value;
+  const last = store.capturedAt;
+  return (
+    <div class="note note-warn held">
+      <span class="note-text">
+        {frame.kind === 'held' &&
+          `Held at ${clock(frame.at)}. +${frame.started} started −${frame.exited} exited since.`}
+        {frame.kind === 'past' && `The list at ${rewindLabel(frame.at)}. CPU, RSS, I/O and state are of that second.`}
+        {frame.kind === 'file' && `${visible(frame.name)}: a list saved ${dateTime(frame.at)}.`}
+      </span>
+      {frame.kind !== 'file' && (
+        <label class="held-slider">
+          <span class="caption">Rewind</span>
+          <input
+            class="held-range"
+            type="range"
+            min={-SPAN_MS / 1000 + 1}
+            max={0}
+            step={1}
+            value={frame.kind === 'past' ? Math.round((frame.at - last) / 1000) : 0}
+            aria-valuetext={frame.kind === 'past' ? rewindLabel(frame.at) : 'held'}
+            onInput={(event) => {
+              store.rewind(last + Number(event.currentTarget.value) * 1000);
+            }}
+          />
+        </label>
+      )}
+      {frame.kind !== 'file' && (
+        <button
+          type="button"
+          class="button"
+          onClick={() => void import('./sheets').then((sheets) => sheets.saveList())}
+        >
+          Save as JSON
+        </button>
+      )}
+      <button type="button" class="button" onClick={() => store.release()}>
+        Live
+      </button>
+    </div>
+  );
+}
+
+export function Empty(props: { kernelHidden: number }) {
+  const filter = view.filter.value;
+  const found = nearest(filter, store.rows());
+  return (
+    <div class="grid-empty">
+      <p>
+        No process matches <span class="mono">{visible(filter.text.trim())}</span>.
+        {found && (
+          <>
+            {' Nearest: '}
+            <button
+              type="button"
+              class="button button-link mono"
+              onClick={() => {
+                const bad = filter.terms.find(
+                  (term) => !term.negative && (term.key === 'user' || term.key === 'name' || term.key === null),
+                );
+                const rest = filter.terms.filter((term) => term !== bad).map((term) => term.text);
+                setQuery([...rest, found.text].join(' '));
+              }}
+            >
+              {visible(found.text)}
+            </button>
+            {` (${found.count}).`}
+          </>
+        )}
+      </p>
+      {!view.kernel.value && props.kernelHidden > 0 && (
+        <p class="second">{count(props.kernelHidden)} kernel threads are hidden; k shows them.</p>
+      )}
+    </div>
+  );
+}
+
+// Wrong names a term that cannot be understood, and what would be.
+export function Wrong(props: { terms: readonly Term[] }) {
+  return (
+    <div class="filter-help filter-wrong" id="filter-help" role="alert">
+      {props.terms.map((term) => (
+        <p class="filter-line" key={term.from}>
+          <span class="filter-bad">{visible(term.text)}</span> is not applied: {term.error}.
+          {term.key !== null && !KNOWN_KEYS.includes(term.key) && (
+            <span> To look for the text itself, put it in quotes: "{visible(term.text)}".</span>
+          )}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+export function Help() {
+  return (
+    <div class="filter-help" id="filter-help">
+      <p class="filter-line">
+        <span class="mono">word</span> <span class="mono">"two words"</span> <span class="mono">/regex/</span> look in
+        name and command; <span class="mono">-</span> excludes, <span class="mono">|</span> is or, a blank is and.
+      </p>
+      <p class="filter-line filter-keys">
+        {KNOWN_KEYS.map((key) => (
+          <span class="mono" key={key}>
+            {keyHelp(key)}
+          </span>
+        ))}
+      </p>
+    </div>
+  );
+}
