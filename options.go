@@ -33,9 +33,9 @@ Usage: procinsh [serve] [options]
 `
 
 const (
-	defaultListen = "127.0.0.1:8080"
-	minInterval   = 100 * time.Millisecond
-	maxInterval   = time.Minute
+	defaultListen    = "127.0.0.1:8080"
+	shortestInterval = 100 * time.Millisecond
+	longestInterval  = time.Minute
 )
 
 var (
@@ -77,7 +77,7 @@ func parseArgs(args []string, env func(string) string) (options, error) {
 		return err
 	})
 	flags.Func("interval", "", func(text string) (err error) {
-		if o.interval, err = time.ParseDuration(text); err != nil || o.interval < minInterval || o.interval > maxInterval {
+		if o.interval, err = time.ParseDuration(text); err != nil || o.interval < shortestInterval || o.interval > longestInterval {
 			return errors.New("not a time from 100ms to 60s")
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"procinsh/api"
@@ -69,9 +70,11 @@ func serve(o options, stderr io.Writer) error {
 	case cause = <-failed:
 		log.Error("stopping", "error", cause)
 	}
-	server.Shutdown()
-	list.Close()
-	processes.Close()
+	var ends sync.WaitGroup // each may wait a second for a reading that hangs
+	for _, end := range []func(){server.Shutdown, list.Close, processes.Close} {
+		ends.Go(end)
+	}
+	ends.Wait()
 	log.Info("stopped")
 	return cause
 }

@@ -79,8 +79,10 @@ func environmentAnswer(id proc.ID, entries []proc.EnvironmentEntry, truncated bo
 }
 
 func auxvAnswer(id proc.ID, v *proc.Auxv) AuxvAnswer {
-	a := AuxvAnswer{ProcessID: identity(id), CapturedAt: now(), WordBits: v.WordBits,
-		Entries: make([]AuxvEntry, len(v.Entries))}
+	a := AuxvAnswer{ProcessID: identity(id), CapturedAt: now(), Entries: make([]AuxvEntry, len(v.Entries))}
+	if v.WordBits != 0 {
+		a.WordBits = &v.WordBits
+	}
 	for i, e := range v.Entries {
 		a.Entries[i] = AuxvEntry{
 			Tag:         strconv.FormatUint(e.Tag, 10),

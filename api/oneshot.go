@@ -15,8 +15,8 @@ const (
 	// maxHeavyRequests is how many readings of maps, memory and descriptors run at
 	// the same time.
 	maxHeavyRequests = 4
-	// maxHeavyWait is how long a further one waits for its turn before it is refused.
-	maxHeavyWait = 2 * time.Second
+	// heavyTimeout is how long a further one waits for its turn before it is refused.
+	heavyTimeout = 2 * time.Second
 )
 
 // enter takes one of the places for heavy requests; the caller gives it back with
@@ -27,7 +27,7 @@ func (s *Server) enter(ctx context.Context) error {
 		return nil
 	default:
 	}
-	t := time.NewTimer(maxHeavyWait)
+	t := time.NewTimer(heavyTimeout)
 	defer t.Stop()
 	select {
 	case s.heavy <- struct{}{}:

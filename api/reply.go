@@ -20,11 +20,11 @@ import (
 const (
 	gzipFrom  = 1 << 10 // a shorter body is sent as it is
 	writePart = 1 << 18 // bytes under one write deadline
-	// maxWriteTime is how long a client may take to accept a part of an answer or
+	// writeTimeout is how long a client may take to accept a part of an answer or
 	// an event before its connection is closed.
-	maxWriteTime = 30 * time.Second
-	// maxKeptBuffer is the largest buffer that is kept for the next answer.
-	maxKeptBuffer = 8 << 20
+	writeTimeout = 30 * time.Second
+	// keptBuffer is the largest buffer that is kept for the next answer.
+	keptBuffer = 8 << 20
 )
 
 // httpError is an answer that is no success. What it wraps goes into the log at
@@ -135,7 +135,7 @@ func replyJSON(w http.ResponseWriter, r *http.Request, body func([]byte) []byte)
 	p := buffers.Get().(*[]byte)
 	b := append(body((*p)[:0]), '\n')
 	reply(w, r, http.StatusOK, "application/json", b)
-	if cap(b) <= maxKeptBuffer {
+	if cap(b) <= keptBuffer {
 		*p = b
 		buffers.Put(p)
 	}
@@ -179,14 +179,14 @@ func reply(w http.ResponseWriter, r *http.Request, status int, contentType strin
 func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	rc := http.NewResponseController(w)
-	rc.SetWriteDeadline(time.Now().Add(maxWriteTime))
+	rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.WriteHeader(status)
 	if r.Method == http.MethodHead {
 		return
 	}
 	for len(body) > 0 {
 		n := min(len(body), writePart)
-		rc.SetWriteDeadline(time.Now().Add(maxWriteTime))
+		rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 		if _, err := w.Write(body[:n]); err != nil {
 			return // the client is gone, nobody is left to be told
 		}

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	maxHeaderTime  = 5 * time.Second // for a client to send its headers
-	maxIdleTime    = time.Minute     // of a connection between two requests
+	headerTimeout  = 5 * time.Second // for a client to send its headers
+	idleTimeout    = time.Minute     // of a connection between two requests
 	maxHeaderBytes = 16 << 10
-	// maxDrain is how long Shutdown waits for answers under way.
-	maxDrain = time.Second
+	// drainTimeout is how long Shutdown waits for answers under way.
+	drainTimeout = time.Second
 )
 
 func (s *Server) newHTTP() *http.Server {
 	return &http.Server{
 		Handler:           s,
-		ReadHeaderTimeout: maxHeaderTime,
-		IdleTimeout:       maxIdleTime,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes - headerSlop,
 		BaseContext:       func(net.Listener) context.Context { return s.ctx },
 		ConnContext:       connContext,
@@ -46,7 +46,7 @@ func (s *Server) Serve(l net.Listener) error {
 // connections and listeners.
 func (s *Server) Shutdown() {
 	s.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), maxDrain)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
 		s.http.Close()

@@ -52,7 +52,7 @@ func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (*stream, er
 	if st.packed {
 		h.Set("Content-Encoding", "gzip")
 	}
-	st.rc.SetWriteDeadline(time.Now().Add(maxWriteTime))
+	st.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.WriteHeader(http.StatusOK)
 	if st.packed {
 		if _, err := w.Write(gzipHeader); err != nil {
@@ -97,7 +97,7 @@ func (st *stream) keepAlive() error {
 }
 
 func (st *stream) write(parts ...part) error {
-	st.rc.SetWriteDeadline(time.Now().Add(maxWriteTime))
+	st.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	for _, p := range parts {
 		data := p.text
 		if st.packed {
@@ -117,7 +117,7 @@ func (st *stream) end() {
 	if !st.packed {
 		return
 	}
-	st.rc.SetWriteDeadline(time.Now().Add(maxWriteTime))
+	st.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	tail := append([]byte(nil), lastBlock...)
 	tail = binary.LittleEndian.AppendUint32(tail, st.sum)
 	tail = binary.LittleEndian.AppendUint32(tail, st.size)

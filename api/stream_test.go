@@ -154,7 +154,7 @@ func TestKeepAlive(t *testing.T) {
 // run answers r until f says that it has seen enough of the body.
 func runStream(t *testing.T, s *Server, r *http.Request, enough func(text string) bool) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
 	w := &watchedWriter{ResponseRecorder: httptest.NewRecorder(), stop: func(text string) {
 		if enough(text) {
@@ -163,7 +163,7 @@ func runStream(t *testing.T, s *Server, r *http.Request, enough func(text string
 	}}
 	s.ServeHTTP(w, r.WithContext(ctx))
 	if ctx.Err() == context.DeadlineExceeded {
-		t.Fatalf("not enough in 20 s: %.300q", w.Body)
+		t.Fatalf("not enough in a minute: %.300q", w.Body)
 	}
 	if w.Code != 200 || w.Header().Get("Content-Type") != "text/event-stream" || w.Header().Get("Content-Length") != "" {
 		t.Fatalf("got %d %v %.200s", w.Code, w.Header(), w.Body)
@@ -229,7 +229,7 @@ func TestProcessStream(t *testing.T) {
 		o.Processes = watch.NewProcesses(o.FS, watch.ProcessOptions{Interval: 100 * time.Millisecond})
 	})
 	r := request("GET", "/api/processes/events?maps=changed&"+identityOf(t, target.Process.Pid))
-	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
 	w := &watchedWriter{ResponseRecorder: httptest.NewRecorder()}
 	w.stop = func(text string) {
@@ -341,5 +341,65 @@ func TestShutdownEndsStreams(t *testing.T) {
 	}
 	if text, err := io.ReadAll(z); err != nil || !strings.HasPrefix(string(text), "event: processes\n") {
 		t.Errorf("%v in %.100q", err, text)
+	}
+}
+
+// slowWriter takes its time for the first event and notes every deadline.
+type slowWriter struct {
+	*httptest.ResponseRecorder
+	flushes   int
+	deadlines []time.Duration
+	unguarded int // writes since the last deadline
+	stop      func()
+}
+
+func (w *slowWriter) SetWriteDeadline(at time.Time) error {
+	w.deadlines = append(w.deadlines, time.Until(at))
+	w.unguarded = 0
+	return nil
+}
+
+func (w *slowWriter) Flush() {
+	w.unguarded++
+	w.flushes++
+	switch w.flushes {
+	case 1:
+		time.Sleep(3500 * time.Millisecond)
+	case 4:
+		w.stop()
+	}
+}
+
+// A client that did not keep up gets the whole list again, and only the newest.
+func TestSlowReader(t *testing.T) {
+	s, _ := testServer(t, nil)
+	r := request("GET", "/api/processes/stream")
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	defer cancel()
+	w := &slowWriter{ResponseRecorder: httptest.NewRecorder(), stop: cancel}
+	s.ServeHTTP(w, r.WithContext(ctx))
+	list, _ := events(t, w.Body.String())
+	if len(list) < 3 || list[0].name != "processes" || list[2].name != "processes" {
+		t.Fatalf("%d events, want processes, totals, processes", len(list))
+	}
+	var first, second ProcessesEvent
+	for i, into := range map[int]*ProcessesEvent{0: &first, 2: &second} {
+		if err := json.Unmarshal([]byte(list[i].data), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if second.Sequence < first.Sequence+2 {
+		t.Errorf("state %d follows %d: the client was not slow", second.Sequence, first.Sequence)
+	}
+	if w.unguarded > 1 {
+		t.Errorf("%d writes under one deadline", w.unguarded)
+	}
+	for _, d := range w.deadlines {
+		if d <= 29*time.Second || d > 30*time.Second {
+			t.Errorf("a write has %v, want 30 s", d)
+		}
+	}
+	if len(w.deadlines) < w.flushes {
+		t.Errorf("%d deadlines for %d events", len(w.deadlines), w.flushes)
 	}
 }

@@ -284,7 +284,7 @@ type EnvironmentEntry struct {
 type AuxvAnswer struct {
 	ProcessID  Identity    `json:"process_id"`
 	CapturedAt int64       `json:"captured_at"`
-	WordBits   int         `json:"word_bits"`
+	WordBits   *int        `json:"word_bits"` // 32 or 64; null for a kernel thread, which has no program
 	Entries    []AuxvEntry `json:"entries"`
 }
 

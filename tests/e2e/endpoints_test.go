@@ -115,8 +115,8 @@ func TestEndpoints(t *testing.T) {
 	if len(fds.Entries) < 3 || fds.Entries[0].FD != 0 || fds.Entries[0].Target != "/dev/null" || fds.Entries[0].Kind != "device" {
 		t.Errorf("descriptors are %+v", fds.Entries)
 	}
-	if auxv.WordBits != 64 || signals.Leader == nil || signals.Leader.TID != me.PID || context.ExecutableState != "present" {
-		t.Errorf("word bits %d, leader %+v, executable %s", auxv.WordBits, signals.Leader, context.ExecutableState)
+	if auxv.WordBits == nil || *auxv.WordBits != 64 || signals.Leader == nil || signals.Leader.TID != me.PID || context.ExecutableState != "present" {
+		t.Errorf("word bits %v, leader %+v, executable %s", auxv.WordBits, signals.Leader, context.ExecutableState)
 	}
 	if totals.Processes == 0 || totals.MemoryTotalBytes == 0 || totals.Self.RSSBytes == 0 || totals.UptimeMS == 0 {
 		t.Errorf("totals are %+v", totals)

@@ -214,3 +214,34 @@ func TestStoppedTarget(t *testing.T) {
 		t.Errorf("the target is in state %s afterwards", got)
 	}
 }
+
+// A kernel thread has no memory, and every endpoint can say so.
+func TestKernelThread(t *testing.T) {
+	const pid = 2
+	comm, err := os.ReadFile("/proc/2/comm")
+	if err != nil || string(comm) != "kthreadd\n" {
+		t.Skip("PID 2 is not kthreadd: this is a PID namespace of its own")
+	}
+	s := start(t, options{})
+	start, err := ticks(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range oneShots {
+		a := s.ask(t, what, pid, start)
+		want := 200
+		if what == "memory" {
+			want = 422
+		}
+		if a.status != want {
+			t.Errorf("%s: %v, want %d", what, a, want)
+		}
+	}
+	st, a := s.open("/api/processes/events?" + identity(t, pid))
+	if st == nil {
+		t.Fatalf("no stream: %v", a)
+	}
+	if e := st.must(); !strings.Contains(e.data, `"kernel_thread":true`) || !strings.Contains(e.data, `"maps":[]`) {
+		t.Errorf("the event is %.400s", e.data)
+	}
+}

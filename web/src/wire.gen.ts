@@ -280,7 +280,7 @@ export interface EnvironmentEntry {
 export interface AuxvAnswer {
 	process_id: Identity;
 	captured_at: number;
-	word_bits: number;
+	word_bits: number | null; // 32 or 64; null for a kernel thread, which has no program
 	entries: AuxvEntry[];
 }
 

@@ -118,7 +118,7 @@ export function Auxv(props: { shared: Shared; panel: Panel<AuxvAnswer> }) {
       foot={
         <>
           <Provenance source={`/proc/${identity.pid}/auxv`} at={data?.captured_at ?? null} took={state.took} />
-          {data !== null && <span class="provenance">{data.word_bits}-bit words</span>}
+          {typeof data?.word_bits === 'number' && <span class="provenance">{data.word_bits}-bit words</span>}
         </>
       }
     >
