@@ -98,9 +98,11 @@ func TestScanWhileProcessesComeAndGo(t *testing.T) {
 	}()
 
 	s := fs.NewScanner()
+	scans := 0
 	seen, names := map[ID]bool{}, map[string]bool{}
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+	for start := time.Now(); time.Since(start) < 2*time.Second || len(seen) < 10 && time.Since(start) < 30*time.Second; {
 		rows := scan(t, s, Want{IO: true, Maps: true})
+		scans++
 		if s.Denied != 0 {
 			t.Errorf("%d were denied", s.Denied)
 		}
@@ -137,8 +139,11 @@ func TestScanWhileProcessesComeAndGo(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
+	if now := idOf(t, fs, tg.cmd.Process.Pid); now != churner {
+		t.Errorf("the target is %v, was %v", now, churner)
+	}
 	tg.stop()
-	t.Logf("%d processes under %d names; %d samples, %d gone", len(seen), len(names), samples.Load(), gone.Load())
+	t.Logf("%d scans, %d processes under %d names; %d samples, %d gone", scans, len(seen), len(names), samples.Load(), gone.Load())
 	if len(seen) < 5 || samples.Load()+gone.Load() == 0 {
 		t.Errorf("only %d processes were seen, %d read", len(seen), samples.Load()+gone.Load())
 	}

@@ -38,6 +38,7 @@ type reader struct {
 	oldest int64 // details read at or before this time would grow too old
 	boot   int64 // ms
 
+	ids   ids
 	texts texts   // of details
 	proc  Process // borrows the handle of the process that is being read
 	maps  []Mapping
@@ -53,6 +54,7 @@ func newReader(fs *FS) reader {
 func (r *reader) start(boot int64) {
 	r.begun, r.now, r.boot, r.oldest = time.Now(), r.ask(), boot, 0
 	r.texts.users.refresh()
+	r.ids.probe(r.fs)
 }
 
 func (r *reader) clock() int64 { return r.now + int64(time.Since(r.begun)) }
@@ -84,6 +86,13 @@ func slurp(dir int, name, buf []byte) ([]byte, error) {
 // before, and is brought up to date. All files are opened below the one handle,
 // so they are of one process whatever happens to the number.
 func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
+	// A pidfd is opened by number and not below the handle. But stat is read below
+	// it afterwards: when that works, the number was this process's all the time.
+	asked := false
+	if r.ids.pidfd {
+		uid, euid, err := r.ids.ask(pid)
+		row.UID, row.EUID, asked = uid, euid, err == nil
+	}
 	text, err := slurp(dir, nameStat, r.buf)
 	if err != nil {
 		return err
@@ -93,7 +102,7 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 		return &ParseError{File: "stat"}
 	}
 	*row = Row{
-		ID: ID{pid, st.start}, State: st.state, KernelThread: st.flags&flagKernelThread != 0,
+		ID: ID{pid, st.start}, UID: row.UID, EUID: row.EUID, State: st.state, KernelThread: st.flags&flagKernelThread != 0,
 		CPUTicks: st.utime + st.stime, At: r.clock(),
 		Threads: st.threads, Nice: st.nice, Processor: st.processor,
 		StartedAt: r.boot + ticksMS(st.start),
@@ -107,22 +116,21 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 		r.texts.comm = append(r.texts.comm[:0], st.comm...) // buf is about to be used again
 	}
 
-	// A kernel thread keeps the ids it was made with.
-	if row.KernelThread && k.details != nil {
-		row.UID, row.EUID = k.uid, k.euid
-	} else {
+	switch {
+	case asked:
+	case row.KernelThread && k.details != nil:
+		row.UID, row.EUID = k.uid, k.euid // it keeps the ids it was made with
+	default:
 		if text, err = slurp(dir, nameStatus, r.buf); err != nil {
 			return err
 		}
 		if row.UID, row.EUID, ok = statusUID(text); !ok {
 			return &ParseError{File: "status"}
 		}
-		if row.UID != k.uid || row.EUID != k.euid {
-			if !stale {
-				r.texts.comm = append(r.texts.comm[:0], k.details.Name...)
-			}
-			stale = true
-		}
+	}
+	if !stale && (row.UID != k.uid || row.EUID != k.euid) {
+		stale = true
+		r.texts.comm = append(r.texts.comm[:0], k.details.Name...)
 	}
 
 	r.proc.id, r.proc.fs, r.proc.dir, r.proc.live = row.ID, r.fs, dir, ""
