@@ -106,6 +106,7 @@ function graticule(u: uPlot): void {
   const { ctx, bbox } = u;
   const ratio = uPlot.pxRatio;
   ctx.save();
+  ctx.setLineDash([]);
   ctx.lineWidth = ratio;
   ctx.strokeStyle = palette().role('line');
   ctx.beginPath();
@@ -286,13 +287,14 @@ function Table(props: ChartProps) {
 }
 
 // ChartPanel is a chart with heading, legend, scale in words, and its table.
-export function ChartPanel(props: ChartProps & { id: string }) {
+export function ChartPanel(props: ChartProps & { id: string; short?: boolean }) {
   const [table, setTable] = useState(false);
   const scales = scalesOf(props.series);
   const caption = [
-    `${Math.round(props.span / 1000)} s`,
-    `${Math.round(props.span / 1000 / DIVISIONS_X)} s/div`,
-    ...[...scales.values()].map(({ step, first }) => `${first.format(step)}/div`),
+    ...(props.short
+      ? []
+      : [`${Math.round(props.span / 1000)} s`, `${Math.round(props.span / 1000 / DIVISIONS_X)} s/div`]),
+    ...[...scales.values()].map(({ step, first }) => `${first.format(step).replace(/\.0(?!\d)/, '')}/div`),
   ].join(' · ');
   return (
     <section class="panel chart-panel" aria-labelledby={props.id} data-chart={props.id}>
@@ -300,11 +302,11 @@ export function ChartPanel(props: ChartProps & { id: string }) {
         <h2 class="panel-title" id={props.id}>
           {props.title}
         </h2>
-        <span class="legend">
+        <span class="chart-legend">
           {props.series.map((one) => (
-            <span class="legend-item" key={one.label}>
-              <span class={`legend-key legend-${one.role}${one.dash ? ' legend-dash' : ''}`} aria-hidden="true" />
-              {one.label} <span class="legend-value">{one.format(one.values.at(-1) ?? null)}</span>
+            <span class="key-item" key={one.label}>
+              <span class={`key-square key-${one.role}${one.dash ? ' key-dash' : ''}`} aria-hidden="true" />
+              {one.label} <span class="key-value">{one.format(one.values.at(-1) ?? null)}</span>
             </span>
           ))}
         </span>

@@ -12,7 +12,7 @@ import { type Fact, Facts, FetchedBody, PanelBox, ProcessLink, Provenance, Refre
 
 // maxChildrenShown links; the copy as JSON has all.
 const maxChildrenShown = 200;
-const maxCapabilityNames = 6;
+const maxCapabilityNames = 3;
 
 const keyOf = (id: Identity) => `${id.pid}@${id.start_time_ticks}`;
 
@@ -290,7 +290,13 @@ export function Context(props: { shared: Shared; panel: Panel<ContextAnswer> }) 
   );
   return (
     <div class="context">
-      <PanelBox id="family" title="Family" actions={actions} foot={from('stat, status, task/TID/children')}>
+      <PanelBox
+        class="panel-tile"
+        id="family"
+        title="Family"
+        actions={actions}
+        foot={from('stat, status, task/TID/children')}
+      >
         <FetchedBody panel={panel} what="context" ended={ended}>
           {(answer) => (
             <>
@@ -302,16 +308,16 @@ export function Context(props: { shared: Shared; panel: Panel<ContextAnswer> }) 
       </PanelBox>
       {data !== null && (
         <>
-          <PanelBox id="where" title="Place" foot={from('exe, cmdline, cwd, root, cgroup')}>
+          <PanelBox class="panel-tile" id="where" title="Place" foot={from('exe, cmdline, cwd, root, cgroup')}>
             <Place answer={data} />
           </PanelBox>
-          <PanelBox id="rights" title="Rights" foot={from('status, attr/current, oom_score')}>
+          <PanelBox class="panel-tile" id="rights" title="Rights" foot={from('status, attr/current, oom_score')}>
             <Rights answer={data} />
           </PanelBox>
-          <PanelBox id="namespaces" title="Namespaces" foot={from('ns')}>
+          <PanelBox class="panel-tile" id="namespaces" title="Namespaces" foot={from('ns')}>
             <Namespaces answer={data} />
           </PanelBox>
-          <PanelBox id="limits" title="Limits" foot={from('limits')}>
+          <PanelBox class="panel-tile" id="limits" title="Limits" foot={from('limits')}>
             <Limits answer={data} />
           </PanelBox>
         </>

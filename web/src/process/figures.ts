@@ -1,6 +1,6 @@
 // Which figures are charted together, and how each is written. Pure.
 
-import { bytesUnit, percent, perSecond, UNKNOWN } from '../format';
+import { bytesUnit, percent, perSecond, rate, UNKNOWN } from '../format';
 import type { Figure } from './ring';
 
 export interface ChartLine {
@@ -22,8 +22,8 @@ export interface ChartKind {
 }
 
 const size = (value: number | null): string => (value === null ? UNKNOWN : bytesUnit(value).join(' '));
-const sizeRate = (value: number | null): string => (value === null ? UNKNOWN : `${bytesUnit(value).join(' ')}/s`);
-const each = (value: number | null): string => (value === null ? UNKNOWN : `${perSecond(value)}/s`);
+const sizeRate = (value: number | null): string => (value === null ? UNKNOWN : `${rate(value)}/s`);
+const each = (value: number | null): string => (value === null ? UNKNOWN : perSecond(value));
 const share = (value: number | null): string => (value === null ? UNKNOWN : `${percent(value)} %`);
 const whole = (value: number | null): string => (value === null ? UNKNOWN : String(Math.round(value)));
 
@@ -41,7 +41,7 @@ export const CHARTS: readonly ChartKind[] = [
   },
   {
     id: 'faults',
-    title: 'Page faults',
+    title: 'Page faults/s',
     note: NEEDS_TWO,
     lines: [
       { figure: 'minor', label: 'minor', role: 'mem', scale: 'n', format: each, least: 10 },
@@ -50,7 +50,7 @@ export const CHARTS: readonly ChartKind[] = [
   },
   {
     id: 'switches',
-    title: 'Context switches',
+    title: 'Context switches/s',
     note: NEEDS_TWO,
     lines: [
       { figure: 'voluntary', label: 'voluntary', role: 'ok', scale: 'n', format: each, least: 10 },

@@ -39,7 +39,9 @@ function Other(props: { entry: Descriptor }) {
   return (
     <>
       {sure.length > 0 && <Ends list={sure} word={entry.kind === 'socket' ? 'peer' : 'other end'} />}
+      {possible.length > 0 && sure.length > 0 && '; '}
       {possible.length > 0 && <Ends list={possible} word="candidate" />}
+      {entry.holders.length > 0 && entry.peers.length > 0 && '; '}
       {entry.holders.length > 0 && <Ends list={entry.holders} word="shared with" />}
       {entry.note !== null && <span class="quiet-text"> {visible(entry.note)}</span>}
     </>
@@ -54,7 +56,7 @@ const COLUMNS: readonly Column<Descriptor>[] = [
   {
     id: 'access',
     title: 'Access',
-    width: '92px',
+    width: '110px',
     sort: (d) => d.access,
     hint: (d) => d.flags?.join(' ') ?? 'flags unknown',
     cell: (d) =>
@@ -73,13 +75,13 @@ const COLUMNS: readonly Column<Descriptor>[] = [
   {
     id: 'target',
     title: 'Target',
-    width: 'minmax(150px, 1.4fr)',
+    width: 'minmax(150px, 1.5fr)',
     sort: (d) => textOf(d),
     hint: (d) => visible(`${d.target}${d.flags === null ? '' : ` · ${d.flags.join(' ')}`}`),
     cell: (d) => (
       <>
         {visible(textOf(d))}
-        {d.deleted && <span class="mark ink-bad"> deleted</span>}
+        {d.deleted && !d.target.endsWith('(deleted)') && <span class="mark ink-bad"> deleted</span>}
         {d.tids !== null && <span class="mark ink-cpu"> own table of {d.tids.join(', ')}</span>}
       </>
     ),
@@ -87,7 +89,7 @@ const COLUMNS: readonly Column<Descriptor>[] = [
   {
     id: 'local',
     title: 'Local',
-    width: 'minmax(90px, .7fr)',
+    width: 'minmax(90px, .55fr)',
     sort: (d) => d.local,
     hint: (d) => (d.local === null ? undefined : visible(d.local)),
     cell: (d) => (d.local === null ? '' : d.local === '' ? (d.local_kind ?? '') : visible(d.local)),
@@ -96,15 +98,15 @@ const COLUMNS: readonly Column<Descriptor>[] = [
   {
     id: 'state',
     title: 'State',
-    width: '96px',
+    width: '92px',
     sort: (d) => d.state,
     cell: (d) => d.state ?? '',
     narrow: 'hide',
   },
   {
     id: 'queues',
-    title: 'Queued in/out',
-    width: '96px',
+    title: 'Queue in/out',
+    width: '88px',
     figure: true,
     down: true,
     sort: (d) =>
@@ -118,7 +120,7 @@ const COLUMNS: readonly Column<Descriptor>[] = [
   {
     id: 'position',
     title: 'Position',
-    width: '92px',
+    width: '80px',
     figure: true,
     down: true,
     sort: (d) => d.position,
@@ -128,7 +130,13 @@ const COLUMNS: readonly Column<Descriptor>[] = [
   {
     id: 'other',
     title: 'Other side',
-    width: 'minmax(150px, 1.2fr)',
+    width: 'minmax(190px, 1.7fr)',
+    hint: (d) =>
+      visible(
+        [endsText(d.peers, 8), d.holders.length > 0 ? `shared with ${endsText(d.holders, 8)}` : '', d.note ?? '']
+          .filter((t) => t !== '')
+          .join('; '),
+      ) || undefined,
     sort: (d) => (d.peers.length + d.holders.length === 0 ? null : endsText([...d.peers, ...d.holders], 1)),
     cell: (d) => <Other entry={d} />,
   },
@@ -137,6 +145,7 @@ const COLUMNS: readonly Column<Descriptor>[] = [
 // The picture: its own units are CSS px, 0 0 at the top left.
 const WIDE = 760;
 const ROW = 30;
+const HEAD = 22; // the name, above the descriptors
 const MIDDLE_X = 310;
 const MIDDLE_W = 140;
 
@@ -229,9 +238,9 @@ export function PeerPicture(props: { picture: Picture; name: string; pid: number
   const { picture } = props;
   const sides = Math.max(picture.left.length, picture.right.length, 2);
   const belowRows = Math.ceil(picture.below.length / 2);
-  const bodyHeight = sides * ROW;
+  const bodyHeight = HEAD + sides * ROW;
   const height = 24 + bodyHeight + (belowRows > 0 ? 26 + belowRows * 22 : 8) + 8;
-  const offset = (n: number) => 24 + ((sides - n) * ROW) / 2;
+  const offset = (n: number) => 24 + HEAD + ((sides - n) * ROW) / 2;
   const more = (side: 'left' | 'right' | 'below', word: string) =>
     picture.more[side] > 0 ? ` · ${count(picture.more[side])} more in the table` : word;
   return (
@@ -251,8 +260,8 @@ export function PeerPicture(props: { picture: Picture; name: string; pid: number
           sockets{more('right', '')}
         </text>
         <rect class="peer-me" x={MIDDLE_X} y={24} width={MIDDLE_W} height={bodyHeight} />
-        <text class="peer-name" x={MIDDLE_X + MIDDLE_W / 2} y={24 + bodyHeight / 2 + 4} text-anchor="middle">
-          {visible(cut(props.name, 9))}
+        <text class="peer-name" x={MIDDLE_X + MIDDLE_W / 2} y={24 + 17} text-anchor="middle">
+          {visible(cut(props.name, 16))}
         </text>
         <Side links={picture.left} side="left" y0={offset(picture.left.length)} />
         <Side links={picture.right} side="right" y0={offset(picture.right.length)} />
@@ -302,7 +311,7 @@ function shortPath(text: string, most: number): string {
 }
 
 const ends = (list: readonly Endpoint[]) => list.map((e) => `${e.name} ${e.process_id.pid} fd ${e.fd}`).join('; ');
-const HEAD = ['fd', 'kind', 'access', 'target', 'inode', 'protocol', 'state', 'local', 'remote', 'peers', 'holders'];
+const FIELDS = ['fd', 'kind', 'access', 'target', 'inode', 'protocol', 'state', 'local', 'remote', 'peers', 'holders'];
 
 export function Files(props: { shared: Shared; panel: Panel<DescriptorsAnswer> }) {
   const { shared, panel } = props;
@@ -361,7 +370,7 @@ export function Files(props: { shared: Shared; panel: Panel<DescriptorsAnswer> }
                 name: 'TSV',
                 text: () =>
                   tsvOf(
-                    HEAD,
+                    FIELDS,
                     rows.map((d) => [
                       d.fd,
                       d.kind,

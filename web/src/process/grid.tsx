@@ -8,6 +8,9 @@ import { comfortable } from '../settings';
 import { keepOrder, type Sort, type SortValue, sorted } from './order';
 
 const OVERSCAN = 8;
+// Column gap and the two edges of a row, CSS px, as in process.css.
+const GAP = 12;
+const EDGES = 16;
 const KEY_LOCK_MS = 3000;
 
 export interface Column<T> {
@@ -180,6 +183,8 @@ export function Grid<T, K extends string | number>(props: GridProps<T, K>) {
     }
   };
 
+  // Every row is a grid of its own: a common width keeps their columns in line.
+  const least = columns.reduce((sum, c) => sum + Number(/\d+/.exec(c.width)?.[0] ?? 0) + GAP, EDGES);
   const tracks = { gridTemplateColumns: columns.map((c) => c.width).join(' ') };
   const stop = columns.some((c) => c.id === sort.column) ? sort.column : columns[0]?.id;
   return (
@@ -200,7 +205,13 @@ export function Grid<T, K extends string | number>(props: GridProps<T, K>) {
         inside.current = false;
       }}
     >
-      <div class="flat-head" role="row" aria-rowindex={1} style={tracks} onKeyDown={headKeys}>
+      <div
+        class="flat-head"
+        role="row"
+        aria-rowindex={1}
+        style={{ ...tracks, minWidth: `${least}px` }}
+        onKeyDown={headKeys}
+      >
         {columns.map((c) => {
           const on = sort.column === c.id;
           const text = on ? `${c.title} ${sort.down ? '▼' : '▲'}` : c.title;
@@ -235,7 +246,11 @@ export function Grid<T, K extends string | number>(props: GridProps<T, K>) {
           <div role="gridcell">{props.empty}</div>
         </div>
       ) : (
-        <div class="flat-space" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
+        <div
+          class="flat-space"
+          role="rowgroup"
+          style={{ height: `${rows.length * rowHeight}px`, minWidth: `${least}px` }}
+        >
           {shown.map((i) => {
             const row = rows[i] as T;
             const key = rowKey(row);

@@ -18,7 +18,7 @@ import { LENGTHS, lengthFrom } from './place';
 
 export function KindChip(props: { kind: Kind; wx?: boolean }) {
   return (
-    <span class={`chip chip-${props.kind}${props.wx ? ' chip-wx' : ''}`} aria-hidden="true">
+    <span class={`kind-chip kind-chip-${props.kind}${props.wx ? ' kind-chip-wx' : ''}`} aria-hidden="true">
       {KIND_LETTER[props.kind]}
     </span>
   );
@@ -72,7 +72,7 @@ function TypeTable(props: { shared: Shared; totals: readonly KindTotal[] }) {
             <td class="num types-rss" title={bytesFull(total.rss)}>
               {sizeText(total.rss)}
               <span
-                class={`types-bar chip-${total.kind}`}
+                class={`types-bar kind-chip-${total.kind}`}
                 style={{ width: `${Math.round(((total.rss ?? total.size) / most) * 100)}%` }}
               />
             </td>

@@ -67,6 +67,7 @@ export class Model {
   private unwatch: () => void;
   private previous: Observation | null = null; // of the one-shots, to make rates from
   private mapsPolledAt = 0;
+  private distances: number[] = []; // between observations, ms
 
   constructor(
     readonly identity: Identity,
@@ -172,6 +173,15 @@ export class Model {
     }
   }
 
+  // pace takes the median of the last distances, so that one late event changes nothing.
+  private pace(between: number): void {
+    this.distances = [...this.distances, between].slice(-7);
+    const sorted = [...this.distances].sort((a, b) => a - b);
+    const middle = sorted[sorted.length >> 1] ?? between;
+    const whole = Math.round(middle / 1000) * 1000;
+    this.interval.value = Math.abs(middle - whole) < 0.12 * middle ? whole : Math.round(middle / 100) * 100 || 100;
+  }
+
   private show(
     summary: ProcessSummary | null,
     observation: Observation | null,
@@ -182,7 +192,7 @@ export class Model {
     if (observation !== null) {
       const before = this.newest.value.observation?.timestamp ?? null;
       const between = before === null ? 0 : observation.timestamp - before;
-      if (between > 0 && between < 10_000) this.interval.value = Math.round(between / 100) * 100 || 100;
+      if (between > 0 && between < 120_000) this.pace(between);
       this.ring.add(observation, history);
     }
     this.newest.value = {

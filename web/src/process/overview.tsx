@@ -51,15 +51,15 @@ function ThreadStates(props: { shared: Shared }) {
         <h2 class="panel-title" id="thread-states">
           Thread states
         </h2>
-        <span class="legend">
-          <span class="legend-item">
-            <span class="legend-key legend-ok" aria-hidden="true" /> running
+        <span class="chart-legend">
+          <span class="key-item">
+            <span class="key-square key-ok" aria-hidden="true" /> running
           </span>
-          <span class="legend-item">
-            <span class="legend-key legend-sleep" aria-hidden="true" /> sleeping
+          <span class="key-item">
+            <span class="key-square key-sleep" aria-hidden="true" /> sleeping
           </span>
-          <span class="legend-item">
-            <span class="legend-key legend-disk" aria-hidden="true" /> disk wait
+          <span class="key-item">
+            <span class="key-square key-disk" aria-hidden="true" /> disk wait
           </span>
         </span>
         <span class="panel-caption">
@@ -143,7 +143,7 @@ export function FoldedCharts(props: { shared: Shared }) {
 }
 
 function SmallChart(props: { shared: Shared; kind: ChartKind }) {
-  return <ChartPanel {...useChart(props.kind, props.shared, 84)} />;
+  return <ChartPanel {...useChart(props.kind, props.shared, 84)} short />;
 }
 
 const size = (n: number | null | undefined) => (n === null || n === undefined ? null : bytesUnit(n).join(' '));
@@ -212,18 +212,10 @@ export function Overview(props: { shared: Shared }) {
         ))}
       </div>
       <div class="overview-facts">
-        <PanelBox
-          id="facts-memory"
-          title="Memory"
-          foot={<Provenance source={`/proc/${pid}/status and smaps_rollup`} at={at} />}
-        >
+        <PanelBox id="facts-memory" title="Memory" foot={<Provenance source="status, smaps_rollup" at={at} />}>
           <Facts list={memoryFacts(view)} label="Memory" />
         </PanelBox>
-        <PanelBox
-          id="facts-counters"
-          title="Since start"
-          foot={<Provenance source={`/proc/${pid}/stat, status and io`} at={at} />}
-        >
+        <PanelBox id="facts-counters" title="Since start" foot={<Provenance source="stat, status, io" at={at} />}>
           <Facts list={countFacts(view)} label="Since start" />
         </PanelBox>
         <PanelBox
