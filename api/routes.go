@@ -1,0 +1,107 @@
+package api
+
+import (
+	"net/http"
+	"path"
+	"strings"
+)
+
+// Route is a method and a pattern that the server answers.
+type Route struct{ Method, Pattern string }
+
+type handler func(*Server, http.ResponseWriter, *http.Request) error
+
+// routes are all paths but the assets, which are added by file name. A GET answers
+// HEAD too, except for the streams: to those HEAD is refused, as it must not open one.
+var routes = []struct {
+	pattern string
+	stream  bool
+	handle  handler
+}{
+	{"/{$}", false, (*Server).listPage},
+	{"/process/{pid}", false, (*Server).processPage},
+	{"/api/config", false, (*Server).getConfig},
+	{"/api/processes", false, (*Server).getProcesses},
+	{"/api/processes/stream", true, (*Server).streamProcesses},
+	{"/api/processes/events", true, (*Server).streamProcess},
+	{"/api/processes/observation", false, (*Server).getObservation},
+	{"/api/processes/threads", false, (*Server).getThreads},
+	{"/api/processes/maps", false, (*Server).getMaps},
+	{"/api/processes/memory", false, (*Server).getMemory},
+	{"/api/processes/fds", false, (*Server).getDescriptors},
+	{"/api/processes/environment", false, (*Server).getEnvironment},
+	{"/api/processes/auxv", false, (*Server).getAuxv},
+	{"/api/processes/signals", false, (*Server).getSignals},
+	{"/api/processes/context", false, (*Server).getContext},
+	{"/api/system/totals", false, (*Server).getTotals},
+	{healthPath, false, (*Server).getHealth},
+}
+
+const healthPath = "/healthz"
+
+// Routes lists every route of the API and the pages, without the assets.
+func Routes() []Route {
+	list := make([]Route, len(routes))
+	for i, r := range routes {
+		list[i] = Route{http.MethodGet, r.pattern}
+	}
+	return list
+}
+
+// isPage tells whether a path is one that people open.
+func isPage(path string) bool { return path == "/" || strings.HasPrefix(path, "/process/") }
+
+func isStream(path string) bool {
+	for _, r := range routes {
+		if r.stream && r.pattern == path {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) route(pattern string, h handler) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		w.(*response).err = h(s, w, r)
+	})
+}
+
+func refuseHead(*Server, http.ResponseWriter, *http.Request) error {
+	return &httpError{status: http.StatusMethodNotAllowed, code: "method_not_allowed", allow: "GET",
+		message: "A stream can only be asked for with GET."}
+}
+
+// routed returns the error for a path or a method that has no route. The mux would
+// answer those in plain text, and a path that is not clean with a redirect.
+func (s *Server) routed(r *http.Request) error {
+	notFound := &httpError{status: http.StatusNotFound, code: "not_found", message: "There is nothing at this path."}
+	if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != p || r.Method == http.MethodConnect {
+		return notFound
+	}
+	h, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		return nil
+	}
+	probe := discard{header: http.Header{}}
+	h.ServeHTTP(&probe, r)
+	if probe.status != http.StatusMethodNotAllowed {
+		return notFound
+	}
+	allow := probe.header.Get("Allow")
+	if isStream(r.URL.Path) {
+		allow = http.MethodGet
+	}
+	return &httpError{status: http.StatusMethodNotAllowed, code: "method_not_allowed", allow: allow,
+		message: "This path answers " + allow + " only."}
+}
+
+// discard learns status and headers of the mux's own answers.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+
