@@ -42,6 +42,11 @@ type loaded struct {
 	symbols lazy[*symbolTable]
 }
 
+// retry gives what failed for want of room another chance.
+func (d *loaded) retry() {
+	d.symbols.retry()
+}
+
 // use keeps the loaded data of f from being dropped until done is called. Every
 // method that reads or fills f.data calls it first; calls may nest.
 func (f *File) use() *loaded {
@@ -151,11 +156,11 @@ func (l *lazy[T]) get(load func() (T, error)) (T, error) {
 	return l.v, l.err
 }
 
-// retry forgets a failure that may not happen again.
+// retry forgets a failure that may not happen again: no room, no descriptor.
 func (l *lazy[T]) retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.made && errors.Is(l.err, ErrBudget) {
+	if l.made && l.err != nil && !errors.Is(l.err, ErrFormat) && !errors.Is(l.err, ErrTooBig) {
 		var zero T
 		l.made, l.v, l.err = false, zero, nil
 	}

@@ -70,9 +70,10 @@ type File struct {
 	data *loaded // guarded by acct.mu; stable between use and done
 	base int64   // bytes of the File itself; guarded by acct.mu
 	pos  lruPos  // guarded by acct.mu
+	key  Key     // of the Symbolizer's entry
 
-	// findAlt opens the file that .gnu_debugaltlink names; set by a Module before
-	// the first use, nil when there is nobody who can look for it.
+	// findAlt opens the file that .gnu_debugaltlink names; set by the Symbolizer
+	// that opened f, nil when there is nobody who could look for it.
 	findAlt func() (*File, error)
 }
 
@@ -149,6 +150,18 @@ func (f *File) Section(name string) (Section, bool) {
 		}
 	}
 	return Section{}, false
+}
+
+// Alt returns the file that .gnu_debugaltlink names (dwz -m keeps there what
+// several debug files share), nil when there is none.
+//
+// It is looked for once while a Module is open. The result must not be kept
+// beyond one call into f: it is closed with the last Module.
+func (f *File) Alt() (*File, error) {
+	if f.findAlt == nil {
+		return nil, nil
+	}
+	return f.findAlt()
 }
 
 // sectionAt returns the loaded section that holds vaddr.
