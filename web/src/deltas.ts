@@ -34,6 +34,7 @@ export class Row {
   sortKey: number | string = 0;
   listed = false; // in the sorted array
   moved = false; // its sort key may have changed
+  late = false; // came while the order was locked: stands last until it is not
   match = true;
   pinned = false;
   keep = 0; // generation in which it is kept for a match below it
@@ -44,6 +45,7 @@ export class Row {
   up: Row | null = null; // its parent as found last, in the tree or not
   orphan = 0; // membership in which its parent was looked for in vain
   seen = 0; // generation in which it was arranged
+  path = 0; // walk upwards in which it was met last
   firstChild: Row | null = null;
   lastChild: Row | null = null;
   next: Row | null = null;

@@ -42,7 +42,7 @@ export function rate(n: number | null | undefined): string {
   if (n < 0.5) return '0';
   if (n < 1023.5) return String(Math.round(n));
   if (n < 1023.5 * 1024) return `${Math.round(n / 1024)}K`;
-  return bytes(n);
+  return bytes(Math.max(n, 1024 * 1024));
 }
 
 // perSecond is a plain rate: "0", "0.4", "12", "1,204".

@@ -44,6 +44,7 @@ export class Order {
       for (const row of this.sorted) {
         row.listed = true;
         row.moved = false;
+        row.late = false;
         row.sortKey = this.key(row, options);
       }
       this.sorted.sort(comparator(options.descending));
@@ -78,7 +79,8 @@ export class Order {
       if (row.moved && !locked) {
         row.moved = false;
         const key = this.key(row, options);
-        if (key !== row.sortKey) {
+        if (key !== row.sortKey || row.late) {
+          row.late = false;
           row.sortKey = key;
           moved.push(row);
           continue;
@@ -91,6 +93,7 @@ export class Order {
       if (row.listed) continue;
       row.listed = true;
       row.moved = locked;
+      row.late = locked;
       row.sortKey = this.key(row, options);
       if (locked) sorted.push(row);
       else moved.push(row);
@@ -179,6 +182,22 @@ export class Order {
         lastRoot = row;
       }
     }
+    // Rows in a circle of parents have no root above them. It should not be, but what a
+    // target does must neither hide it nor hang the page: the circle is opened.
+    let path = generation * 1e6;
+    for (let i = 0; i < rows.length; i++) {
+      path++;
+      let row: Row | null = rows[i] as Row;
+      while (row !== null && row.path < generation * 1e6) {
+        row.path = path;
+        row = row.parent;
+      }
+      if (row === null || row.path !== path) continue;
+      detach(row);
+      if (lastRoot) lastRoot.next = row;
+      else firstRoot = row;
+      lastRoot = row;
+    }
     // Ancestors of what is kept are kept, dimmed.
     if (options.filter.test !== null || options.pinned !== null) {
       for (const row of rows) {
@@ -188,19 +207,11 @@ export class Order {
     }
     const out: Row[] = [];
     this.walk(firstRoot, generation, options, out);
-    // Rows in a circle of parents have no root above them. It should not be, but what
-    // a target does must not hide it.
-    if (out.length === 0 && rows.length > 0 && firstRoot === null) {
-      const first = rows[0] as Row;
-      first.parent = null;
-      this.walk(first, generation, options, out);
-    }
     return out;
   }
 
   private walk(first: Row | null, generation: number, options: OrderOptions, out: Row[]): void {
     let row = first;
-    const top = first?.parent ?? null;
     while (row) {
       row.under =
         options.descendants && row.parent !== null && (row.parent.under || (row.parent.match && row.parent.gone === 0));
@@ -216,7 +227,7 @@ export class Order {
         row = down;
         continue;
       }
-      while (row && !row.next) row = row.parent === top ? null : row.parent;
+      while (row && !row.next) row = row.parent;
       row = row ? row.next : null;
     }
   }
@@ -252,6 +263,18 @@ export class Order {
   shows(row: Row): boolean {
     return row.shown === this.generation;
   }
+}
+
+// detach takes a row from its parent's children.
+function detach(row: Row): void {
+  const parent = row.parent as Row;
+  let before: Row | null = null;
+  for (let child = parent.firstChild; child && child !== row; child = child.next) before = child;
+  if (before) before.next = row.next;
+  else parent.firstChild = row.next;
+  if (parent.lastChild === row) parent.lastChild = before;
+  row.parent = null;
+  row.next = null;
 }
 
 // index finds rows by pid. A row that ended is found only where no running one has its pid.
