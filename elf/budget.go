@@ -40,11 +40,13 @@ type loaded struct {
 
 	// One field for each thing a file can be asked for; add others here.
 	symbols lazy[*symbolTable]
+	cfi     lazy[*CFI]
 }
 
 // retry gives what failed for want of room another chance.
 func (d *loaded) retry() {
 	d.symbols.retry()
+	d.cfi.retry()
 }
 
 // use keeps the loaded data of f from being dropped until done is called. Every

@@ -63,8 +63,10 @@ type File struct {
 	sections []Section
 	segments []Segment // PT_LOAD
 	notes    []Segment // PT_NOTE
-	buildID  []byte
-	warnings []string // of Open
+	// ehFrameHdr is PT_GNU_EH_FRAME: .eh_frame_hdr, also of a file without sections.
+	ehFrameHdr Segment
+	buildID    []byte
+	warnings   []string // of Open
 
 	acct *account
 	data *loaded // guarded by acct.mu; stable between use and done

@@ -107,6 +107,8 @@ func (f *File) readSegments(off, n uint64) error {
 			f.segments = append(f.segments, s)
 		case delf.PT_NOTE:
 			f.notes = append(f.notes, s)
+		case delf.PT_GNU_EH_FRAME:
+			f.ehFrameHdr = s
 		}
 	}
 	return nil
