@@ -7,24 +7,51 @@ import (
 )
 
 const (
-	maxMangled   = 4096 // bytes of a name that is demangled; longer ones stay raw
-	maxDemangled = 4096 // bytes of a demangled name
+	maxMangled       = 4096 // bytes of a name that is demangled; longer ones stay raw
+	maxDemangledBits = 12
+	maxDemangled     = 1 << maxDemangledBits // bytes of a demangled name; a longer one is cut and ends with …
 )
 
 // Demangle returns the name as its author wrote it: C++ (Itanium ABI), Rust
-// legacy and v0. What a compiler appended (.cold, .part.0, .constprop.1) is kept
-// as [clone .cold]. A name that is not mangled, or is too long, is returned as it is.
+// legacy (without the hash) and v0. What a compiler appended (.cold, .part.0,
+// .constprop.1) follows as [clone .cold]; the .llvm.123 of a promoted Rust
+// function is dropped. A name that is not mangled, or too long, is returned as it is.
 func Demangle(name string) string {
 	if len(name) > maxMangled || !mangled(name) {
 		return name
 	}
-	out, err := demangle.ToString(name, demangle.MaxLength(12))
-	if err != nil || len(out) > maxDemangled {
+	base, suffix := name, ""
+	if i := rustSuffix(name); i >= 0 {
+		base, suffix = name[:i], name[i:]
+	}
+	out, err := demangle.ToString(base, demangle.MaxLength(maxDemangledBits))
+	if err != nil {
 		return name
+	}
+	if len(out) >= maxDemangled {
+		out = strings.ToValidUTF8(out[:maxDemangled], "") + "…"
+	}
+	if suffix != "" && !strings.HasPrefix(suffix, ".llvm.") {
+		out += " [clone " + suffix + "]"
 	}
 	return out
 }
 
+// mangled tells whether a name has the form that Demangle knows.
 func mangled(name string) bool {
-	return strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "__Z") || strings.HasPrefix(name, "_R") || strings.HasPrefix(name, "___Z")
+	return strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "___Z") || strings.HasPrefix(name, "_R")
+}
+
+// rustSuffix returns where the appended part of a Rust name begins, -1 when there
+// is none. In C++ names the demangler sees to it.
+func rustSuffix(name string) int {
+	if strings.HasPrefix(name, "_R") {
+		return strings.IndexByte(name, '.')
+	}
+	// Legacy: _ZN … 17h, 16 digits, E.
+	i := strings.LastIndex(name, "E.")
+	if i < 19 || name[i-19:i-16] != "17h" {
+		return -1
+	}
+	return i + 1
 }

@@ -31,6 +31,9 @@ func (f *File) readSymbols() (*symbolTable, error) {
 	if s, ok := f.Section(".dynsym"); ok {
 		t.err = errors.Join(t.err, f.addSymbols(t, f, s))
 	}
+	if s, ok := f.Section(".gnu_debugdata"); ok {
+		t.err = errors.Join(t.err, f.addMini(t, s))
+	}
 	t.link()
 	return t, nil
 }
