@@ -39,7 +39,10 @@ func (u *users) refresh() {
 		return
 	}
 	defer f.Close()
-	if b, _, err := readAll(int(f.Fd()), nil, maxPasswd); err == nil {
+	if b, more, err := readAll(int(f.Fd()), nil, maxPasswd); err == nil {
+		if more {
+			b = b[:bytes.LastIndexByte(b, '\n')+1] // half a number is another user
+		}
 		u.names = parsePasswd(b)
 	}
 }

@@ -56,6 +56,23 @@ func TestUsersAreReadAgainWhenTheFileChanged(t *testing.T) {
 	}
 }
 
+func TestUsersOfAFileThatIsTooLong(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "passwd")
+	last := "cut:x:1000:1::/:\n"
+	comment := make([]byte, maxPasswd-len("a:x:1:1::/:\n")-len("\n")-len("cut:x:10"))
+	for i := range comment {
+		comment[i] = '#'
+	}
+	if err := os.WriteFile(path, []byte("a:x:1:1::/:\n"+string(comment)+"\n"+last), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	u := users{path: path}
+	u.refresh()
+	if want := map[uint32]string{1: "a"}; !maps.Equal(u.names, want) {
+		t.Errorf("names %v, want %v", u.names, want)
+	}
+}
+
 func FuzzParsePasswd(f *testing.F) {
 	f.Add([]byte("root:x:0:0:root:/root:/bin/bash\n"))
 	f.Add([]byte("a:x:1:1"))
