@@ -66,19 +66,19 @@ func (c *diagConn) dump(req []byte, deadline time.Time, row func(payload []byte)
 		}
 		done, intr, err := eachMessage(c.buf[:n], c.seq, func(payload []byte) bool {
 			stopped = stopped || !row(payload)
-			return !stopped
+			return true
 		})
 		interrupted = interrupted || intr
 		switch {
 		case err != nil:
 			return err
-		case stopped:
-			return nil // the rest goes when the socket is closed
-		case done && interrupted:
+		case done && interrupted && !stopped:
 			return errInterrupted
 		case done:
 			return nil
 		}
+		// Left early, the rest is read all the same: a socket with a dump under way
+		// refuses the next one with EBUSY.
 	}
 }
 

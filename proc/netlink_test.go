@@ -105,10 +105,25 @@ func TestDumpUnknownFamily(t *testing.T) {
 	if !noDiag(err) {
 		t.Errorf("got %v", err)
 	}
-	// The socket is good for another request, also after one that was left early.
+	// The socket is good for another request, also after one that was left early with
+	// more rows than one reading holds.
+	const pairs = 4000
+	fds := make([]int, 0, 2*pairs)
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	for range pairs {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds = append(fds, pair[0], pair[1])
+	}
 	for range 2 {
 		rows := 0
-		if err := c.dump(unixDump(udiagShowPeer), farDeadline(), func([]byte) bool { rows++; return rows < 2 }); err != nil || rows == 0 {
+		if err := c.dump(unixDump(udiagShowPeer), farDeadline(), func([]byte) bool { rows++; return rows < 2 }); err != nil || rows != 2 {
 			t.Errorf("after a refusal: %d rows, %v", rows, err)
 		}
 	}
