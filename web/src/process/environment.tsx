@@ -60,7 +60,7 @@ function columnsOf(shown: ReadonlySet<number>, toggle: (index: number) => void):
     },
     {
       id: 'copy',
-      title: '',
+      title: 'Copy',
       width: '56px',
       cell: (r) => (
         <button

@@ -247,7 +247,7 @@ export function PeerPicture(props: { picture: Picture; name: string; pid: number
     <div class="peers" tabIndex={0} role="group" aria-label="Connections" data-scroll="">
       <svg
         class="peers-svg"
-        role="img"
+        role="group"
         viewBox={`0 0 ${WIDE} ${height}`}
         width={WIDE}
         height={height}

@@ -265,7 +265,9 @@ export function Grid<T, K extends string | number>(props: GridProps<T, K>) {
                 aria-selected={on}
                 tabIndex={i === at ? 0 : -1}
                 style={{ ...tracks, top: `${i * rowHeight}px`, height: `${rowHeight}px` }}
-                onClick={() => {
+                onClick={(event) => {
+                  // A link or a button in the row does what it says and nothing else.
+                  if ((event.target as HTMLElement).closest('a, button') !== null) return;
                   setActive(key);
                   props.onSelect?.(row);
                 }}

@@ -320,6 +320,8 @@ export function ProcessPage(props: ProcessPageProps) {
 
   const shared = useMemo<Shared>(() => {
     const set: Shared['set'] = (changes) => {
+      // Another page may be on its way already: its address is not ours to change.
+      if (location.pathname !== `/process/${identity.pid}`) return;
       const at = parsePlace(location.hash.slice(1));
       const next: Record<string, string | undefined> = Object.fromEntries(at.params);
       for (const [name, value] of Object.entries(changes)) next[name] = value;
@@ -488,7 +490,9 @@ export function ProcessPage(props: ProcessPageProps) {
         lamps={
           <>
             <StateLamp model={model} />
-            <StoppedLamp model={model} />
+            <span class="lamp-stopped">
+              <StoppedLamp model={model} />
+            </span>
           </>
         }
         actions={
@@ -522,7 +526,7 @@ export function ProcessPage(props: ProcessPageProps) {
         </div>
       </main>
       <footer class="foot" data-region="foot">
-        <span class="mono">
+        <span class="mono foot-identity">
           pid {identity.pid} @ start {identity.start_time_ticks}
         </span>
         <button
