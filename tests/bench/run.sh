@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the measuring programs into bin and runs a comparison: run.sh scan.
+# Builds the measuring programs into bin and runs a comparison: run.sh scan [PART...].
 # QUICK=1: one short round, to see that everything works.
 set -eu
 cd "$(dirname "$0")"
@@ -13,4 +13,5 @@ go build -trimpath -o bin ./ours ./procfs ./gopsutil
 go build -trimpath -o bin/bench .
 (cd ../.. && go test -c -o tests/bench/bin/api.test ./api)
 cd bin
-exec ./bench "${1:-scan}"
+[ $# -gt 0 ] || set -- scan
+exec ./bench "$@"

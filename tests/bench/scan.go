@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -11,10 +12,28 @@ func command(name string, args ...string) []string {
 	return append([]string{filepath.Join(bin, name)}, args...)
 }
 
-// scan is the table of everything that is read from the text files of /proc.
-func scan(ctx context.Context) error {
-	for _, part := range []func(context.Context) error{small, large, descriptors, mappings, threads, memory, encoding} {
-		if err := part(ctx); err != nil {
+type part struct {
+	name string
+	run  func(context.Context) error
+}
+
+// parts are the tables, by the name they are asked for with.
+var parts = []part{
+	{"list", small}, {"list", large}, {"descriptors", descriptors}, {"maps", mappings}, {"threads", threads}, {"memory", memory}, {"encoding", encoding},
+}
+
+// scan prints the tables of everything that is read from the text files of /proc.
+func scan(ctx context.Context, wanted []string) error {
+	for _, name := range wanted {
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
+			return fmt.Errorf("no part is called %s", name)
+		}
+	}
+	for _, p := range parts {
+		if len(wanted) > 0 && !slices.Contains(wanted, p.name) {
+			continue
+		}
+		if err := p.run(ctx); err != nil {
 			return err
 		}
 	}
@@ -47,7 +66,9 @@ func list(ctx context.Context, n int) error {
 }
 
 func descriptors(ctx context.Context) error {
-	per, processes := size(19_900, 1_000), size(5, 2)
+	// 20,000 is the usual hard limit of a process; with what the host holds already
+	// the whole stays below the 100,000 that one reading looks at.
+	per, processes := size(19_000, 1_000), size(5, 2)
 	f, err := start(ctx, "fds", strconv.Itoa(per), strconv.Itoa(processes))
 	if err != nil {
 		return err
@@ -75,7 +96,7 @@ func descriptors(ctx context.Context) error {
 	pid = f.children[0]
 	return compare(ctx, fmt.Sprintf("descriptors with peers, of a process with %s on a host with %s", grouped(per), host),
 		program{name: "procinsh", argv: command("ours", "fds", pid, loops)},
-		program{name: "C: the same", argv: command("c-fds", pid, loops), most: 1.25, same: true},
+		program{name: "C: the same, peers not listed", argv: command("c-fds", pid, loops), same: true},
 		program{name: "lsof -n -P -p PID, whole program", argv: []string{"lsof", "-n", "-P", "-p", pid}, whole: true})
 }
 

@@ -37,11 +37,12 @@ func open(fs *proc.FS) *proc.Process {
 	return p
 }
 
-// warn says what a reading left out. What is denied is denied to the limit program
-// too.
+// warn says what a reading left out of the search. What is denied is denied to the
+// limit program too, namespaces that came and went it never asks, and how many
+// peers one answer lists is no part of the search.
 func warn(all []string) {
 	for _, w := range all {
-		if !strings.Contains(w, "denied") {
+		if !strings.Contains(w, "denied") && !strings.Contains(w, "could not be asked") && !strings.Contains(w, "an answer holds at most") {
 			fmt.Fprintln(os.Stderr, "ours: warning:", w)
 		}
 	}
