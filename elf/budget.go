@@ -41,12 +41,17 @@ type loaded struct {
 	// One field for each thing a file can be asked for; add others here.
 	symbols lazy[*symbolTable]
 	cfi     lazy[*CFI]
+
+	dwarf    dwData // of the file itself
+	dwarfAlt dwData // as the alternate of another file
 }
 
 // retry gives what failed for want of room another chance.
 func (d *loaded) retry() {
 	d.symbols.retry()
 	d.cfi.retry()
+	d.dwarf.retry()
+	d.dwarfAlt.retry()
 }
 
 // use keeps the loaded data of f from being dropped until done is called. Every
@@ -162,8 +167,11 @@ func (l *lazy[T]) get(load func() (T, error)) (T, error) {
 func (l *lazy[T]) retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.made && l.err != nil && !errors.Is(l.err, ErrFormat) && !errors.Is(l.err, ErrTooBig) {
+	if l.made && l.err != nil && !permanent(l.err) {
 		var zero T
 		l.made, l.v, l.err = false, zero, nil
 	}
 }
+
+// permanent tells whether an error is about the contents of a file.
+func permanent(err error) bool { return errors.Is(err, ErrFormat) || errors.Is(err, ErrTooBig) }

@@ -34,6 +34,11 @@ func (f *File) readSymbols() (*symbolTable, error) {
 	if s, ok := f.Section(".gnu_debugdata"); ok {
 		t.err = errors.Join(t.err, f.addMini(t, s))
 	}
+	// What may go better the next time is no answer: a file that could not be read,
+	// or no room and nothing to show for it.
+	if t.err != nil && (len(t.syms) == 0 || !permanent(t.err) && !errors.Is(t.err, ErrBudget)) {
+		return nil, t.err
+	}
 	t.link()
 	return t, nil
 }
