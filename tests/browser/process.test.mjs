@@ -412,6 +412,35 @@ test('overview: a figure of the bar chooses the large chart; charts have a sente
   assert.match(lanes, /thread 3310 postgres: running \d+ %, disk wait \d+ % of samples/);
 });
 
+test('overview: pointing at one chart reads all of them at that time', async (t) => {
+  const { page, fixture } = await open(t);
+  for (let i = 0; i < 5; i++) {
+    fixture.process.tick();
+    await page.waitForTimeout(1000);
+  }
+  const legend = () => page.locator('.key-value').allTextContents();
+  const now = await legend();
+  const box = await page.locator('.top-charts .u-over').first().boundingBox();
+  await page.mouse.move(box.x + box.width * (1 - 5.2 / 60), box.y + 30);
+  await page.waitForSelector('.top-charts .panel-caption:has-text("at ")');
+  assert.match(await text(page, '[data-chart="chart-io"] .panel-caption'), /^at \d\d:\d\d:\d\d/);
+  assert.notDeepEqual(await legend(), now);
+  await page.mouse.move(5, 5);
+  await eventually(async () => (await legend()).join() === now.join(), 'the newest figures again');
+});
+
+test('overview: copies of what is on screen', async (t) => {
+  const { page, fixture } = await open(t, { permissions: ['clipboard-read', 'clipboard-write'] });
+  await tick(page, fixture, 3);
+  await page.keyboard.press('Y');
+  await page.click('[role="menuitem"]:text-is("TSV of 60 s")');
+  await page.waitForTimeout(100);
+  const lines = (await page.evaluate(() => navigator.clipboard.readText())).trim().split('\n');
+  assert.equal(lines[0], 'time\tcpu\trss\tminor\tmajor\tvoluntary\tinvoluntary\tread\twrite\tthreads');
+  assert.equal(lines.length, 5);
+  assert.equal(lines[1].split('\t')[1], '', 'an unknown figure is empty, not 0');
+});
+
 test('threads: sorting, filtering, what each column says', async (t) => {
   const { page, fixture } = await open(t, { hash: '#threads' });
   await tick(page, fixture, 2);
@@ -511,7 +540,7 @@ test('memory: the address box, history and length', async (t) => {
   await eventually(async () => BigInt(await value()) === BigInt(heap) + 0x100n, 'forward');
   assert.ok(page.url().includes(`addr=${await value()}`));
   await go('nowhere');
-  await page.waitForSelector('[role="alert"]:has-text("Neither a hex address nor the name of a mapping.")');
+  await page.waitForSelector('#goto-problem:has-text("Neither a hex address nor the name of a mapping.")');
   await page.selectOption('select[aria-label="Length"]', '65536');
   await eventually(() => fixture.requests.some((r) => r.includes('length=65536')), 'a longer read');
   await eventually(async () => (await page.locator('.hex').getAttribute('aria-rowcount')) === '4097', '4096 rows');

@@ -4,6 +4,7 @@
 //
 // Times are epoch ms on the outside and seconds inside, as uPlot wants them.
 
+import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { clock } from './format';
@@ -45,7 +46,7 @@ export interface ChartProps {
 
 // perDivision is the step that holds `top` in four divisions: 1, 2, 5 × 10^n, or 2^n.
 export function perDivision(top: number, binary: boolean): number {
-  const need = Math.max(top, Number.MIN_VALUE) / DIVISIONS_Y;
+  const need = Math.max(top, 1e-9) / DIVISIONS_Y;
   if (binary) return 2 ** Math.ceil(Math.log2(need));
   const base = 10 ** Math.floor(Math.log10(need));
   for (const step of [1, 2, 5, 10]) if (need <= step * base * (1 + 1e-9)) return step * base;
@@ -78,6 +79,19 @@ export function sentence(title: string, span: number, series: readonly Series[])
     return `${label}: minimum ${format(least)}, maximum ${format(most)}, last ${format(last)}`;
   });
   return `${title}, last ${Math.round(span / 1000)} s. ${parts.join('. ')}.`;
+}
+
+// pointed is the time under the cursor, epoch ms, the same for all charts; null without one.
+export const pointed = signal<number | null>(null);
+
+// nearest is the index of the sample closest to a time, -1 when there is none.
+export function nearest(times: readonly number[], time: number): number {
+  let best = -1;
+  for (let i = 0; i < times.length; i++) {
+    const here = Math.abs((times[i] as number) - time);
+    if (best < 0 || here <= Math.abs((times[best] as number) - time)) best = i;
+  }
+  return best;
 }
 
 interface Scale {
@@ -212,6 +226,13 @@ export function Chart(props: ChartProps) {
       hooks: {
         drawClear: [graticule],
         draw: [(u) => marks(u, drawn.current)],
+        setCursor: [
+          (u) => {
+            const { left = -1, idx } = u.cursor;
+            const at = left < 0 || idx === null || idx === undefined ? undefined : u.data[0][idx];
+            pointed.value = at === undefined ? null : Math.round(at * 1000);
+          },
+        ],
       },
     };
     const u = new uPlot(options, dataOf(props), element);
@@ -228,9 +249,10 @@ export function Chart(props: ChartProps) {
     };
   }, [shape, props.height]);
 
+  // Pointing renders the panel again; only new samples or marks are drawn again.
   useEffect(() => {
     plot.current?.setData(dataOf(props), true);
-  }, [props]);
+  }, [props.times, props.end, props.stale, props.ended, shape]);
 
   // The colours are asked for at each draw, so a new theme needs only a draw.
   const theme = dark.value;
@@ -290,7 +312,10 @@ function Table(props: ChartProps) {
 export function ChartPanel(props: ChartProps & { id: string; short?: boolean }) {
   const [table, setTable] = useState(false);
   const scales = scalesOf(props.series);
+  const at = pointed.value === null ? -1 : nearest(props.times, pointed.value);
+  const shown = at < 0 ? props.times.length - 1 : at;
   const caption = [
+    ...(at < 0 ? [] : [`at ${clock(props.times[at] as number)}`]),
     ...(props.short
       ? []
       : [`${Math.round(props.span / 1000)} s`, `${Math.round(props.span / 1000 / DIVISIONS_X)} s/div`]),
@@ -306,7 +331,7 @@ export function ChartPanel(props: ChartProps & { id: string; short?: boolean }) 
           {props.series.map((one) => (
             <span class="key-item" key={one.label}>
               <span class={`key-square key-${one.role}${one.dash ? ' key-dash' : ''}`} aria-hidden="true" />
-              {one.label} <span class="key-value">{one.format(one.values.at(-1) ?? null)}</span>
+              {one.label} <span class="key-value">{one.format(one.values[shown] ?? null)}</span>
             </span>
           ))}
         </span>

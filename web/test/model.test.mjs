@@ -125,6 +125,21 @@ test('maps that are left out are those of before; a failed reading keeps them an
   assert.equal(model.view.value.space.error, null);
 });
 
+test('an event that names another process is never shown', async () => {
+  const { model, source } = await started();
+  source.send(event(1000));
+  source.send({ ...event(2000), summary: { identity: { pid: 7, start_time_ticks: 71 }, name: 'other', state: 'S' } });
+  assert.equal(model.view.value.observation.timestamp, 1000);
+  assert.equal(model.view.value.summary.name, 'x');
+});
+
+test('a silent stream: the charts go on by the time that passed, not before it is stale', async () => {
+  const { browser, model, source } = await started();
+  for (let i = 0; i < 8; i++) source.send(event(1000 * i));
+  assert.equal(model.silence(browser.time + 1500), 0);
+  assert.equal(model.silence(browser.time + 4000), 4000);
+});
+
 test('a failed observation keeps the last one', async () => {
   const { model, source } = await started();
   source.send(event(1000));

@@ -44,6 +44,8 @@ test('maps: kinds', () => {
     ['rwxp', null, 'code'],
     ['rw-s', '/dev/zero (deleted)', 'shared'],
     ['r--s', '/usr/share/locale/x', 'shared'],
+    ['rwxs', '/dev/shm/code', 'shared'],
+    ['r--p', '[vvar_vclock]', 'vdso'],
     ['---p', null, 'guard'],
     ['---p', '/usr/lib/libc.so.6', 'guard'],
     ['r--p', '[vvar]', 'vdso'],

@@ -16,13 +16,13 @@ export interface Region extends StripRegion {
 export function kindOf(map: Mapping): Kind {
   const path = map.pathname ?? '';
   if (path === '[heap]') return 'heap';
-  if (path === '[stack]' || path.startsWith('[stack:')) return 'stack';
-  if (path === '[vdso]' || path === '[vvar]' || path === '[vvar_vclock]' || path === '[vsyscall]') return 'vdso';
+  if (path.startsWith('[stack')) return 'stack';
+  if (/^\[(vdso|vvar|vsyscall)/.test(path)) return 'vdso';
+  // Memory without access is a guard whatever it is of.
   if (!map.readable && !map.writable && !map.executable) return 'guard';
-  if (map.executable) return 'code';
   if (!map.private) return 'shared';
-  const anonymous = path === '' || path.startsWith('[anon');
-  if (anonymous) return 'anonymous';
+  if (map.executable) return 'code';
+  if (path === '' || path.startsWith('[anon')) return 'anonymous';
   if (path.startsWith('[')) return 'other';
   return map.writable ? 'data' : 'readonly';
 }

@@ -380,7 +380,11 @@ export function Hex(props: { shared: Shared }) {
   const history = memory.history.value;
   const ended = model.ended.value !== null;
   const [typed, setTyped] = useState<string | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [problem, setWords] = useState<string | null>(null);
+  const setProblem = (words: string | null) => {
+    setWords(words);
+    if (words !== null) announce(words);
+  };
   const [little, setLittle] = useState(true);
   const words = shared.params.get('view') === 'words';
   const [selection, setSelection] = useState<HexSelection>({ cursor: 0, anchor: 0 });
@@ -458,6 +462,7 @@ export function Hex(props: { shared: Shared }) {
             class="field goto-field"
             aria-label="Address"
             aria-invalid={problem !== null}
+            aria-describedby={problem === null ? undefined : 'goto-problem'}
             data-address=""
             spellcheck={false}
             autocomplete="off"
@@ -541,7 +546,7 @@ export function Hex(props: { shared: Shared }) {
         />
       </div>
       {problem !== null && (
-        <div class="line line-bad" role="alert">
+        <div class="line line-bad" id="goto-problem">
           <span class="line-text">{visible(problem)}</span>
         </div>
       )}

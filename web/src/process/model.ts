@@ -129,6 +129,12 @@ export class Model {
     });
   }
 
+  // silence is how long nothing has come, ms: the charts go on by it.
+  silence(now: number): number {
+    const heard = this.live.heard.value;
+    return heard > 0 && this.stale(now) ? Math.max(0, now - heard) : 0;
+  }
+
   // stale says that nothing came for more than two and a half intervals though it should have.
   stale(now: number): boolean {
     const state = this.live.state.value.kind;
@@ -152,6 +158,9 @@ export class Model {
   }
 
   private take(event: ObservationEvent): void {
+    const { pid, start_time_ticks: start } = event.summary.identity;
+    // An event of any other process is a broken server: it must never be shown as this one.
+    if (pid !== this.identity.pid || start !== this.identity.start_time_ticks) return;
     const before = this.newest.value;
     const same = before.space.error === event.maps_error && before.space.capturedAt === event.maps_captured_at;
     let space = before.space;

@@ -8,12 +8,13 @@ import { palette } from '../palette';
 import { dark } from '../settings';
 import { now } from './clock';
 import type { Shared } from './context';
+import { CopyAs, curlOf, tsvOf } from './copy';
 import { CHARTS, type ChartKind, chartKind } from './figures';
 import { commandOf, userText } from './identity';
 import { Lanes, maxLanes } from './lanes';
 import type { View } from './model';
 import { type Fact, Facts, PanelBox, Provenance } from './parts';
-import { type Figure, gapsOf, type Point, SPAN_MS } from './ring';
+import { FIGURES, type Figure, gapsOf, type Point, SPAN_MS } from './ring';
 
 const TOP_HEIGHT = 108;
 
@@ -25,7 +26,7 @@ function chartProps(kind: ChartKind, view: View, shared: Shared, height: number)
     title: kind.title,
     times: points.map((p) => p.time),
     series: kind.lines.map(({ figure, ...line }) => ({ ...line, values: of(figure) })),
-    end: view.end,
+    end: view.end + (shared.model.heldAt.value === null ? shared.model.silence(now.value) : 0),
     span: SPAN_MS,
     height,
     gaps: gapsOf(points),
@@ -39,7 +40,9 @@ export function useChart(kind: ChartKind, shared: Shared, height: number): Chart
   const view = shared.model.view.value;
   const stale = shared.model.stale(now.value);
   const ended = shared.model.ended.value;
-  return useMemo(() => chartProps(kind, view, shared, height), [kind, view, stale, ended, height]);
+  const held = shared.model.heldAt.value;
+  const second = stale && held === null ? now.value : 0; // a stale chart moves on by itself
+  return useMemo(() => chartProps(kind, view, shared, height), [kind, view, stale, ended, height, second]);
 }
 
 function ThreadStates(props: { shared: Shared }) {
@@ -222,6 +225,26 @@ export function Overview(props: { shared: Shared }) {
           id="facts-process"
           title="Process"
           class="panel-wide"
+          actions={
+            <CopyAs
+              what="overview"
+              items={[
+                { name: 'curl', text: () => curlOf('/api/processes/observation', shared.identity) },
+                {
+                  name: 'JSON',
+                  text: () => JSON.stringify({ summary: view.summary, observation: view.observation }, null, 2),
+                },
+                {
+                  name: 'TSV of 60 s',
+                  text: () =>
+                    tsvOf(
+                      ['time', ...FIGURES],
+                      view.seen.points.map((p) => [p.time, ...FIGURES.map((figure) => p.figures[figure])]),
+                    ),
+                },
+              ]}
+            />
+          }
           foot={<Provenance source={`/proc/${pid}/stat, exe, cmdline, cgroup`} at={at} />}
         >
           <Facts list={processFacts(view)} label="Process" />
