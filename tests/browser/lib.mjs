@@ -144,3 +144,19 @@ export function names(page) {
       .map((link) => link.text),
   );
 }
+
+// until waits for a condition that a page comes to by itself; the time is generous,
+// since the machine may be busy with other things.
+export async function until(condition, ms = 10_000) {
+  const end = Date.now() + ms;
+  for (;;) {
+    let problem = null;
+    try {
+      if (await condition()) return;
+    } catch (cause) {
+      problem = cause;
+    }
+    if (Date.now() > end) throw new Error(`it did not come to: ${condition}`, { cause: problem });
+    await new Promise((done) => setTimeout(done, 30));
+  }
+}

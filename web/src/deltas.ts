@@ -25,6 +25,8 @@ export class Row {
   born = 0;
   // gone is when the list lost it, 0 while it runs.
   gone = 0;
+  // dropped says that it has left the screen for good.
+  dropped = false;
   // slot is its place in the history, -1 for none.
   slot = -1;
   // lower is what words of the filter are looked for in; '' until it is asked for.

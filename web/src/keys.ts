@@ -62,7 +62,8 @@ function handle(event: KeyboardEvent): void {
   if (pressed === 'Shift' || pressed === 'Shift+Shift' || event.key === 'Control' || event.key === 'Alt') return;
   const field = isField(event.target);
   const dialog = document.querySelector('dialog[open]') !== null;
-  if (dialog && pressed !== 'Escape' && pressed !== '?') return;
+  // An open sheet has all keys, Escape too: the browser closes it.
+  if (dialog && pressed !== '?') return;
   const whole = prefix && event.timeStamp - prefixAt < SEQUENCE_MS ? `${prefix} ${pressed}` : pressed;
   const usable = (b: Binding) => {
     if (field && !b.inFields) return false;

@@ -198,6 +198,7 @@ export class ListStore {
 
   private drop(row: Row): void {
     row.listed = false;
+    row.dropped = true;
     this.past.push(row);
   }
 

@@ -476,6 +476,7 @@ export class Table {
     for (let i = lines.length - 1; i >= 0; i--) {
       const line = lines[i] as Line;
       if (!keep.has(i)) this.body.insertBefore(line.element, next);
+      line.place = i;
       next = line.element;
     }
   }

@@ -90,7 +90,8 @@ export class Order {
     }
     sorted.length = kept;
     for (const row of added) {
-      if (row.listed) continue;
+      // It may have come and gone between two frames.
+      if (row.listed || row.dropped) continue;
       row.listed = true;
       row.moved = locked;
       row.late = locked;

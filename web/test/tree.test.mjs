@@ -215,7 +215,10 @@ test('refreshes give the same as sorting everything anew', () => {
         world.step(0.3);
         const change = table.delta(world.delta());
         for (const row of change.changed) row.moved = true;
-        for (const row of change.exited) row.listed = false;
+        for (const row of change.exited) {
+          row.listed = false;
+          row.dropped = true;
+        }
         kept.update([], change.started, false, how());
         const anew = new Order();
         const shown = kept.rows.map((row) => `${row.depth} ${row.key}`);
@@ -255,4 +258,14 @@ test('every row comes out once, whatever the tree', () => {
     assert.equal(new Set(pids(order)).size, 60);
     for (const row of order.rows) if (row.parent) assert.equal(row.depth, row.parent.depth + 1);
   }
+});
+
+test('a row that came and went between two refreshes is not taken in', () => {
+  const rows = host(FAMILY);
+  const order = new Order();
+  order.update(rows.values(), [], true, options());
+  const brief = host([[99, 1, 50]]).get(99);
+  brief.dropped = true;
+  order.update([], [brief], false, options());
+  assert.equal(pids(order).includes(99), false);
 });

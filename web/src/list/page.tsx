@@ -726,8 +726,8 @@ export function ListPage(props: { active: boolean }) {
       >
         <FilterLine />
       </TopBar>
-      <Notes />
       <main class="list-main">
+        <Notes />
         <Gauges stale={isStale.value} />
         {narrow.value && <SortSelect />}
         <div class="list-table" ref={host} aria-busy={!loaded}>
