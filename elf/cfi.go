@@ -53,6 +53,39 @@ func (f *File) Rules(vaddr uint64) (Rules, error) {
 	return c.Rules(vaddr)
 }
 
+// Rules is File.Rules of the mapped file, or else of its debug file: a strip that
+// keeps debug information apart takes .debug_frame with it.
+//
+// Errors: as File.Rules; ErrPanic.
+func (m *Module) Rules(vaddr uint64) (Rules, error) {
+	r, err := m.main.rules(vaddr)
+	if err != nil && errors.Is(err, ErrNoFDE) {
+		if d := m.debugFile(); d != nil {
+			if found, debugErr := d.rules(vaddr); debugErr == nil {
+				return found, nil
+			}
+		}
+		return Rules{}, ErrNoFDE
+	}
+	m.warn(err)
+	return r, err
+}
+
+func (e *entry) rules(vaddr uint64) (r Rules, err error) {
+	err = e.guard("unwinding", func() error {
+		f, err := e.opened.get(e.open)
+		if err != nil {
+			return err
+		}
+		r, err = f.Rules(vaddr)
+		return err
+	})
+	if err != nil {
+		return Rules{}, err
+	}
+	return r, nil
+}
+
 // readCFI finds the tables; it reads little of them.
 func (f *File) readCFI() (*CFI, error) {
 	c := &CFI{charge: f.charge}

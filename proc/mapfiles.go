@@ -77,6 +77,27 @@ func (f *Files) Close() error {
 	return f.p.Close()
 }
 
+// SameRoot tells whether g sees the same tree of files: the same directory of the
+// same mount is the root of both. It is false when that cannot be told.
+//
+// Source: stx_mnt_id of statx(2), 5.8.
+func (f *Files) SameRoot(g *Files) bool {
+	a, okA := f.rootMount()
+	b, okB := g.rootMount()
+	return okA && okB && a.Mask&b.Mask&unix.STATX_MNT_ID != 0 && a.Mnt_id == b.Mnt_id && sameInode(&a, &b)
+}
+
+func (f *Files) rootMount() (st unix.Statx_t, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.look()
+	if f.root < 0 {
+		return st, false
+	}
+	err := unix.Statx(f.root, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st)
+	return st, err == nil
+}
+
 // OpenMapping opens the file behind a mapping: through map_files, which also
 // leads to deleted files, memfds and files of other mount namespaces, else by its
 // path below the root of the process, if device and inode are those of the mapping.

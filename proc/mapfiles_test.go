@@ -158,6 +158,9 @@ func TestFilesOfMountNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
+	if again := filesOf(t, own.p); !own.SameRoot(again) || own.SameRoot(files) || files.SameRoot(own) {
+		t.Error("roots: its own must be the same, that of another mount namespace must not")
+	}
 	f, err := own.Open(path)
 	if got := openedText(t, f, err); got != "host" {
 		t.Errorf("own root: %q", got)
