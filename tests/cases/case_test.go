@@ -147,8 +147,17 @@ func begin(t *testing.T, cmd *exec.Cmd) *Case {
 		t.Fatalf("the target %s never got ready: %s", cmd.Path, complaints.String())
 	}
 	c.ID = identity(t, c.Int("PID"))
+	readyMu.Lock()
+	readyAt = time.Now()
+	readyMu.Unlock()
 	return c
 }
+
+// readyAt is when the last target got ready.
+var (
+	readyMu sync.Mutex
+	readyAt time.Time
+)
 
 func (c *Case) read(until string) {
 	deadline := time.AfterFunc(30*time.Second, func() { c.in.Close() })
@@ -237,10 +246,15 @@ func processes(t *testing.T) []api.ProcessSummary {
 	return rows
 }
 
-// listed returns the row of a process. A list may be as old as the interval, so
-// it is asked again for a while.
+// listed returns the row of a process. A list may be as old as the interval and
+// show a target before it was ready, even before its exec, so this waits until
+// none can.
 func listed(t *testing.T, id api.Identity) api.ProcessSummary {
 	t.Helper()
+	readyMu.Lock()
+	since := readyAt
+	readyMu.Unlock()
+	time.Sleep(time.Until(since.Add(1100 * time.Millisecond)))
 	for range 30 {
 		for _, r := range processes(t) {
 			if r.Identity == id {
