@@ -53,6 +53,20 @@ func (c Copies) ReadAt(b []byte, addr uint64) (int, error) {
 	return best, ErrNotCopied
 }
 
+// Layers is several memories, of which the first that has all bytes counts.
+type Layers []Memory
+
+// ReadAt implements Memory.
+func (l Layers) ReadAt(b []byte, addr uint64) (n int, err error) {
+	err = ErrNotCopied
+	for _, m := range l {
+		if n, err = m.ReadAt(b, addr); err == nil {
+			break
+		}
+	}
+	return n, err
+}
+
 // Live reads a process as it runs.
 //
 // Effect: that of proc.Process.ReadMemory.

@@ -414,12 +414,18 @@ type Frame struct {
 
 // Symbolize names the frames of a walk. A return address is looked up at the byte
 // before it, which belongs to the call.
-func (m *Modules) Symbolize(raw []RawFrame) []Frame {
+func (m *Modules) Symbolize(raw []RawFrame) []Frame { return m.symbolize(raw, false) }
+
+// symbolize is Symbolize that with late set reads nothing more.
+func (m *Modules) symbolize(raw []RawFrame, late bool) []Frame {
 	frames := make([]Frame, len(raw))
 	for i, r := range raw {
 		f := &frames[i]
 		at := r.Lookup()
-		known := m.lookup(at)
+		known, done := m.frames[at]
+		if !done && !late {
+			known = m.lookup(at)
+		}
 		*f = Frame{
 			Address: r.PC, Symbol: known.Symbol, SourceFile: known.SourceFile, Line: known.Line,
 			By: r.By, Guess: known.Guess, Inline: known.Inline,

@@ -41,6 +41,7 @@ const (
 	StopRegister    = "needs a register that only a stopped thread shows"
 	StopBadCFI      = "unwind information is malformed"
 	Stop32          = "32-bit code"
+	StopNoUser      = "no user stack" // of a kernel thread
 	StopNoRegisters = "no program counter"
 )
 
