@@ -40,6 +40,7 @@ type loaded struct {
 
 	// One field for each thing a file can be asked for; add others here.
 	symbols lazy[*symbolTable]
+	plt     lazy[*pltTable]
 	cfi     lazy[*CFI]
 
 	dwarf    dwData // of the file itself
@@ -49,6 +50,7 @@ type loaded struct {
 // retry gives what failed for want of room another chance.
 func (d *loaded) retry() {
 	d.symbols.retry()
+	d.plt.retry()
 	d.cfi.retry()
 	d.dwarf.retry()
 	d.dwarfAlt.retry()

@@ -12,6 +12,7 @@ import (
 const (
 	maxPerfMap      = 64 << 20 // bytes of a perf map that are read
 	maxPerfMapNames = 32 << 20 // bytes of names and table kept of one perf map
+	maxPerfMapLines = 1 << 20  // lines of one perf map, of any form
 	maxPerfMapName  = 1024     // bytes of one name; a longer one is cut
 	maxPerfMapLine  = 64 << 10 // bytes of one line; a longer one is skipped
 	perfMapCost     = 32 + 32  // bytes of one entry beside its name
@@ -25,7 +26,9 @@ const (
 type PerfMap struct {
 	entries []perfEntry // in the order of the file
 	sorted  []perfSpan  // by start, without overlaps; nil until looked up
-	kept    int
+	lines   int
+	kept    int // bytes
+	full    bool
 	read    int64 // bytes that are done with: whole lines, and pieces of a skipped one
 	skip    bool  // inside a line that is skipped
 	cut     string
@@ -56,13 +59,13 @@ func (m *PerfMap) Read(r io.ReaderAt, size int64) error {
 	}
 	buf := make([]byte, maxPerfMapLine)
 	have := 0
-	for at := m.read; at < size; {
+	for at := m.read; at < size && !m.full; {
 		n, err := r.ReadAt(buf[have:min(int64(len(buf)), int64(have)+size-at)], at)
 		at += int64(n)
 		b := buf[:have+n]
 		for {
 			i := bytes.IndexByte(b, '\n')
-			if i < 0 {
+			if i < 0 || m.full {
 				break
 			}
 			if !m.skip {
@@ -89,6 +92,11 @@ func (m *PerfMap) Read(r io.ReaderAt, size int64) error {
 
 // add takes one line: start, size and name. Lines of any other form are skipped.
 func (m *PerfMap) add(line []byte) {
+	if m.lines++; m.lines > maxPerfMapLines {
+		m.full = true
+		m.cut = fmt.Sprintf("only the first %d lines of the perf map are read", maxPerfMapLines)
+		return
+	}
 	start, rest, ok := hexField(line)
 	if !ok {
 		return
@@ -104,6 +112,7 @@ func (m *PerfMap) add(line []byte) {
 	}
 	if m.kept += perfMapCost + len(name); m.kept > maxPerfMapNames {
 		m.kept -= perfMapCost + len(name)
+		m.full = true
 		m.cut = fmt.Sprintf("the perf map has more than %d MiB of names; the rest is left out", maxPerfMapNames>>20)
 		return
 	}

@@ -34,16 +34,21 @@ type Symbol struct {
 // several. Otherwise guess is true and the symbol is a hint: the nearest lower
 // one, which has no size, in the same section. There is no hint behind the end of
 // a symbol that has one, and none from .dynsym, which lacks most functions.
+// A stub that calls a function of another file is that function's name with @plt.
 // Of several names for one address an exported one wins, then one with fewer
 // leading underscores, then global before weak, the longer size, the shorter name.
 func (f *File) Symbol(vaddr uint64) (sym Symbol, guess, ok bool) {
 	d := f.use()
 	defer f.done()
-	t, err := d.symbols.get(f.readSymbols)
-	if err != nil {
-		return Symbol{}, false, false
+	if t, err := d.symbols.get(f.readSymbols); err == nil {
+		sym, guess, ok = t.lookup(f, vaddr)
 	}
-	return t.lookup(f, vaddr)
+	if !ok || guess {
+		if stub, found := f.pltSymbol(d, vaddr); found {
+			return stub, false, true
+		}
+	}
+	return sym, guess, ok
 }
 
 // SymbolError returns why a file has no symbols although it has a table, nil
@@ -125,7 +130,7 @@ func (t *symbolTable) lookup(f *File, vaddr uint64) (sym Symbol, guess, ok bool)
 		return Symbol{}, false, false
 	}
 	sym, ok = t.best(f, last, func(s symbol) bool { return s.size == 0 })
-	return sym, true, ok
+	return sym, ok, ok
 }
 
 // sameSection tells whether two addresses lie in one loaded section. A file

@@ -174,6 +174,10 @@ func TestDamagedSymbols(t *testing.T) {
 		{"name too long", sections(func(s []testSection) {
 			s[2].data = append([]byte{0}, strings.Repeat("x", maxSymbolName+namePiece)...)
 		}), nil},
+		{"hint without a name", sections(func(s []testSection) {
+			le.PutUint64(s[1].data[24+16:], 0) // the size
+			s[2].claim = func(o, n uint64) (uint64, uint64) { return 1 << 40, n }
+		}), nil},
 		{"half an entry", sections(func(s []testSection) { s[1].data = s[1].data[:40] }), nil},
 		{"mini: no xz", mini([]byte("not xz at all, though long enough")), ErrFormat},
 		{"mini: cut", mini(xzFile(t, "crc64")[:3000]), ErrFormat},

@@ -15,3 +15,9 @@ objcopy -S --remove-section .gdb_index --remove-section .comment --keep-symbol=i
 xz -f --check=crc32 mini
 objcopy --strip-all --add-section .gnu_debugdata=mini.xz prog prog.mini
 rm mini.xz
+# Stubs: lazily bound, bound at once, and with the second table that CET needs.
+stub="gcc -O1 -nostdlib -shared -fPIC -Wl,-z,noseparate-code -Wl,--build-id=none stub.c"
+$stub -fcf-protection=none -Wl,-z,lazy -o stub.lazy
+$stub -fcf-protection=none -Wl,-z,now -o stub.now
+$stub -fcf-protection=full -Wl,-z,lazy,-z,ibtplt -o stub.cet
+strip stub.lazy stub.now stub.cet
