@@ -59,9 +59,9 @@ func list(ctx context.Context, n int) error {
 	loops, every := strconv.Itoa(size(3, 1)), strconv.Itoa(size(1000, 50))
 	return compare(ctx, fmt.Sprintf("process list, %s processes, one scan", grouped(n)),
 		program{name: "procinsh", argv: command("ours", "list", loops, every)},
-		program{name: "C: stat, status, statm", argv: command("c-list", loops, every), most: 1.25, same: true},
-		program{name: "prometheus/procfs 0.23", argv: command("procfs", "list", strconv.Itoa(size(2, 1))), most: 0.7, same: true},
-		program{name: "gopsutil 4.26", argv: command("gopsutil", "list", "1"), most: 0.2, same: true},
+		program{name: "C: stat, status, statm", argv: command("c-list", loops, every), most: 1.25, same: true, host: true},
+		program{name: "prometheus/procfs 0.23", argv: command("procfs", "list", strconv.Itoa(size(2, 1))), most: 0.7, same: true, host: true},
+		program{name: "gopsutil 4.26", argv: command("gopsutil", "list", "1"), most: 0.2, same: true, host: true},
 		program{name: "ps, whole program", argv: []string{"ps", "-eo", "pid,ppid,user,stat,%cpu,rss,nlwp,args"}, whole: true})
 }
 
@@ -83,7 +83,7 @@ func descriptors(ctx context.Context) error {
 	host := grouped(per * processes)
 	if err := compare(ctx, fmt.Sprintf("descriptors with peers, all %s of the host", host),
 		program{name: "procinsh", argv: command("ours", "fdhost", loops)},
-		program{name: "C: readlink, sock_diag, joined", argv: command("c-fdhost", loops), most: 1.25, same: true, ends: true},
+		program{name: "C: readlink, sock_diag, joined", argv: command("c-fdhost", loops), most: 1.25, same: true, host: true},
 		program{name: "lsof -n -P, whole program", argv: []string{"lsof", "-n", "-P"}, whole: true}); err != nil {
 		return err
 	}
