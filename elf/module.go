@@ -165,10 +165,18 @@ func (m *Module) symbol(vaddr uint64) (sym Symbol, guess, ok bool) {
 // Frame returns what is known of vaddr. For a return address the caller looks up
 // the byte before it. Nothing known is a zero Frame, never an error: what went
 // wrong is in Warnings.
+//
+// The name comes from the symbol that covers vaddr, else from the debug
+// information, else it is the nearest one, as a guess.
 func (m *Module) Frame(vaddr uint64) Frame {
 	var fr Frame
 	sym, guess, named := m.symbol(vaddr)
-	locs := m.locate(vaddr)
+	locs, e := m.locate(vaddr)
+	if n := len(locs); n > 0 && locs[n-1].Function != "" && (!named || guess) {
+		if start, ok := m.functionStart(e, vaddr); ok {
+			sym, guess, named = Symbol{Name: locs[n-1].Function, Value: start}, false, true
+		}
+	}
 	if named {
 		fr.RawSymbol = unversioned(sym.Name)
 		fr.Symbol = m.demangle(sym.Name)
@@ -179,17 +187,21 @@ func (m *Module) Frame(vaddr uint64) Frame {
 	}
 	fr.SourceFile, fr.Line = locs[0].File, locs[0].Line
 	if len(locs) > 1 {
+		for i := range locs {
+			locs[i].Function = m.demangle(locs[i].Function)
+		}
 		fr.Inline = locs
 	}
 	return fr
 }
 
-// locate asks the file that has debug information.
-func (m *Module) locate(vaddr uint64) []Location {
+// locate asks the file that has debug information, and returns which one it was.
+// The result is the caller's.
+func (m *Module) locate(vaddr uint64) ([]Location, *entry) {
 	e := m.main
 	if _, ok := m.File().Section(".debug_info"); !ok {
 		if e = m.debugFile(); e == nil {
-			return nil
+			return nil, nil
 		}
 	}
 	var locs []Location
@@ -201,7 +213,19 @@ func (m *Module) locate(vaddr uint64) []Location {
 		locs, err = f.Locate(vaddr)
 		return err
 	}))
-	return locs
+	return locs, e
+}
+
+func (m *Module) functionStart(e *entry, vaddr uint64) (start uint64, ok bool) {
+	m.warn(e.guard("lines", func() error {
+		f, err := e.opened.get(e.open)
+		if err != nil {
+			return err
+		}
+		start, ok = f.functionStart(vaddr)
+		return nil
+	}))
+	return start, ok
 }
 
 // demangle cuts the symbol version off and demangles, a panic inside.

@@ -1,0 +1,85 @@
+package elf
+
+import (
+	delf "debug/elf"
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// describe is a Frame as "symbol+offset file:line".
+func describe(fr Frame) string {
+	text := fmt.Sprintf("%s+%#x", fr.Symbol, fr.SymbolOffset)
+	if fr.Guess {
+		text += "?"
+	}
+	if fr.SourceFile != "" {
+		text += fmt.Sprintf(" %s:%d", filepath.Base(fr.SourceFile), fr.Line)
+	}
+	return text
+}
+
+func TestFrame(t *testing.T) {
+	debug := progFile(t, "prog.debug")
+	for _, tt := range []struct {
+		name  string
+		file  string
+		debug string // at the path of its build-id
+		vaddr uint64
+		want  string
+	}{
+		{"all in the file", "prog", "", 0x22d, "inner+0x0 prog.c:4"},
+		{"of several names", "prog", "", 0x242, "other_name+0x1 prog.c:6"},
+		{"assembler: no debug information", "prog", "", 0x22a, "bare+0x1?"},
+		{"outside", "prog", "", 0x269, "+0x0"},
+		{"nothing known", "prog.stripped", "", 0x22d, "+0x0"},
+		{"separate file", "prog.stripped", "prog.debug", 0x22d, "inner+0x0 prog.c:4"},
+		{"separate file, zlib", "prog.stripped", "prog.zlib", 0x24a, "other_name+0x9 prog.c:6"},
+		{"separate file, zstd", "prog.stripped", "prog.zstd", 0x24a, "other_name+0x9 prog.c:6"},
+		{"separate file, old form", "prog.stripped", "prog.zdebug", 0x24a, "other_name+0x9 prog.c:6"},
+		{"small table, no lines", "prog.mini", "", 0x230, "inner+0x3"},
+		{"small table, lines elsewhere", "prog.mini", "prog.debug", 0x230, "inner+0x3 prog.c:4"},
+		{"32 bits", "prog32", "", 0x80480dd, "inner+0x1 prog.c:4"},
+	} {
+		tr := newTree(t, map[string][]byte{"/prog": progFile(t, tt.file)})
+		if tt.debug != "" {
+			tr.write(t, progID, progFile(t, tt.debug))
+		}
+		m := tr.module(t, NewSymbolizer(DefaultLimit), "/prog")
+		fr := m.Frame(tt.vaddr)
+		if got := describe(fr); got != tt.want || len(fr.Inline) != 0 {
+			t.Errorf("%s: %q, %d inlined, want %q", tt.name, got, len(fr.Inline), tt.want)
+		}
+		if w := m.Warnings(); len(w) != 0 {
+			t.Errorf("%s: warnings %q", tt.name, w)
+		}
+		m.Close()
+		tr.idle(t)
+	}
+
+	// Debug information without a symbol table names functions all the same.
+	f := openBytes(t, debug)
+	var kept []testSection
+	for _, s := range f.Sections()[1:] {
+		if s.Name == ".symtab" || s.Name == ".strtab" || s.Name == ".shstrtab" {
+			continue
+		}
+		ts := testSection{name: s.Name, typ: s.Type, flags: s.Flags, addr: s.Addr}
+		if s.Type != delf.SHT_NOBITS {
+			ts.data = debug[s.Offset : s.Offset+s.Size]
+		} else {
+			ts.claim = func(o, n uint64) (uint64, uint64) { return o, s.Size }
+		}
+		kept = append(kept, ts)
+	}
+	tr := newTree(t, map[string][]byte{"/prog": buildELF(kept...)})
+	m := tr.module(t, NewSymbolizer(DefaultLimit), "/prog")
+	for vaddr, want := range map[uint64]string{
+		0x22e: "inner+0x1 prog.c:4", 0x240: "outer+0xd prog.c:5", 0x24a: "weak_name+0x9 prog.c:6", 0x22a: "+0x0",
+	} {
+		if got := describe(m.Frame(vaddr)); got != want {
+			t.Errorf("no symbol table, %#x: %q, want %q", vaddr, got, want)
+		}
+	}
+	m.Close()
+}
