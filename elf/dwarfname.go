@@ -121,7 +121,7 @@ func (u *dwUnit) follow(v dwVal) (*dwUnit, uint64, error) {
 	case dwFormGNURefAlt, dwFormRefSup4, dwFormRefSup8:
 		alt, err := d.alternate()
 		if err != nil || alt == nil {
-			return nil, 0, nil // the caller is told by Alt
+			return nil, 0, nil // Alt says why
 		}
 		d = alt
 	default:

@@ -204,8 +204,8 @@ func (u *dwUnit) str(v dwVal) (string, error) {
 		}
 	case dwFormStrpSup, dwFormGNUStrpAlt:
 		alt, err := u.d.alternate()
-		if alt == nil {
-			return "", err
+		if err != nil || alt == nil {
+			return "", nil // Alt says why
 		}
 		s, off = &alt.strs, v.u
 	default:
