@@ -472,3 +472,133 @@ type Capability struct {
 	Available bool    `json:"available"`
 	Reason    *string `json:"reason"`
 }
+
+// StacksAnswer is the body of GET /api/processes/stacks: where every thread is,
+// found without stopping one.
+type StacksAnswer struct {
+	ProcessID  Identity      `json:"process_id"`
+	CapturedAt int64         `json:"captured_at"`
+	Threads    []StackThread `json:"threads"` // by TID
+	Warnings   []string      `json:"warnings"`
+}
+
+// StackThread is one thread that was not stopped.
+type StackThread struct {
+	TID                int32       `json:"tid"`
+	Name               string      `json:"name"`
+	State              string      `json:"state"`
+	Syscall            *SystemCall `json:"syscall"`
+	WaitChannel        *string     `json:"wait_channel"`
+	KernelStack        []string    `json:"kernel_stack" wire:"nullable"` // innermost first; null when not permitted
+	CallStack          []Frame     `json:"call_stack" wire:"nullable"`   // innermost first; null when it runs
+	Stable             bool        `json:"stable"`                       // it had not moved when looked at again
+	UnwindStop         *string     `json:"unwind_stop"`
+	FramesMayBeMissing bool        `json:"frames_may_be_missing"`
+	Error              *string     `json:"error"`
+}
+
+// SystemCall is what a thread asked the kernel for.
+type SystemCall struct {
+	Number    int64    `json:"number"`
+	Name      *string  `json:"name"`
+	Arguments []string `json:"arguments"` // six, hex16
+}
+
+// Frame is one call of a stack.
+type Frame struct {
+	Address      string        `json:"address"`
+	Symbol       *string       `json:"symbol"` // demangled, the physical function
+	SymbolOffset *string       `json:"symbol_offset"`
+	SourceFile   *string       `json:"source_file"`
+	Line         *int          `json:"line"`
+	Module       *string       `json:"module"`
+	ModuleOffset *string       `json:"module_offset"`
+	UnwoundBy    string        `json:"unwound_by"` // registers cfi frame_pointer signal_frame
+	Guess        bool          `json:"guess"`      // the symbol is only the nearest one
+	InlineFrames []InlineFrame `json:"inline_frames"`
+}
+
+// InlineFrame is a function that was inlined; the innermost stands first, the
+// physical function last.
+type InlineFrame struct {
+	Function *string `json:"function"`
+	File     *string `json:"file"`
+	Line     *int    `json:"line"`
+}
+
+// SnapshotRequest is the body of POST /api/processes/snapshot.
+type SnapshotRequest struct {
+	PID            int32  `json:"pid"`
+	StartTimeTicks uint64 `json:"start_time_ticks"`
+}
+
+// SnapshotAnswer is what POST /api/processes/snapshot found while all threads stood.
+type SnapshotAnswer struct {
+	CapturedAt int64            `json:"captured_at"` // when all threads stood
+	ProcessID  Identity         `json:"process_id"`
+	PausedMS   float64          `json:"paused_ms"` // first stop requested to last thread released
+	Threads    []SnapshotThread `json:"threads"`   // by attach order
+	Maps       []Mapping        `json:"maps"`
+	Warnings   []string         `json:"warnings"`
+	Cost       SnapshotCost     `json:"cost"`
+	NotStopped []NotStopped     `json:"not_stopped"`
+}
+
+// SnapshotCost is what the snapshot asked of the target.
+type SnapshotCost struct {
+	StoppedThreads int    `json:"stopped_threads"`
+	Passes         int    `json:"passes"`
+	Priority       string `json:"priority"` // fifo nice normal
+}
+
+// NotStopped is a thread that could not be stopped in time.
+type NotStopped struct {
+	TID    int32  `json:"tid"`
+	Reason string `json:"reason"`
+}
+
+// SnapshotThread is one thread as it stood.
+type SnapshotThread struct {
+	TID                int32        `json:"tid"`
+	Name               string       `json:"name"`
+	Registers          []Register   `json:"registers"`
+	CallStack          []Frame      `json:"call_stack"`
+	UnwindStop         *string      `json:"unwind_stop"`
+	FramesMayBeMissing bool         `json:"frames_may_be_missing"`
+	Syscall            *string      `json:"syscall"`     // name of the call it stands in; RAX is no result then
+	Disassembly        *Disassembly `json:"disassembly"` // null only without registers
+	StackBytes         *StackBytes  `json:"stack_bytes"`
+	Error              *string      `json:"error"`
+}
+
+// Register is one of the 18 registers.
+type Register struct {
+	Name    string  `json:"name"`
+	Value   string  `json:"value"` // hex16
+	Decimal string  `json:"decimal"`
+	Kind    string  `json:"kind"` // integer stack heap shared_library executable file anonymous
+	Mapping *string `json:"mapping"`
+	Offset  *string `json:"offset"` // in that mapping
+}
+
+// Disassembly is the code from RIP on.
+type Disassembly struct {
+	Address      string        `json:"address"`
+	Bytes        string        `json:"bytes"` // hex
+	Instructions []Instruction `json:"instructions"`
+	Error        *string       `json:"error"`
+}
+
+// Instruction is one machine instruction in Intel syntax.
+type Instruction struct {
+	Address string `json:"address"`
+	Bytes   string `json:"bytes"` // hex
+	Text    string `json:"text"`
+	Current bool   `json:"current"`
+}
+
+// StackBytes is up to 512 bytes from RSP on, as they stood.
+type StackBytes struct {
+	Address string `json:"address"`
+	Bytes   string `json:"bytes"` // hex
+}

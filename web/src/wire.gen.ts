@@ -468,3 +468,133 @@ export interface Capability {
 	available: boolean;
 	reason: string | null;
 }
+
+// StacksAnswer is the body of GET /api/processes/stacks: where every thread is,
+// found without stopping one.
+export interface StacksAnswer {
+	process_id: Identity;
+	captured_at: number;
+	threads: StackThread[]; // by TID
+	warnings: string[];
+}
+
+// StackThread is one thread that was not stopped.
+export interface StackThread {
+	tid: number;
+	name: string;
+	state: string;
+	syscall: SystemCall | null;
+	wait_channel: string | null;
+	kernel_stack: string[] | null; // innermost first; null when not permitted
+	call_stack: Frame[] | null; // innermost first; null when it runs
+	stable: boolean; // it had not moved when looked at again
+	unwind_stop: string | null;
+	frames_may_be_missing: boolean;
+	error: string | null;
+}
+
+// SystemCall is what a thread asked the kernel for.
+export interface SystemCall {
+	number: number;
+	name: string | null;
+	arguments: string[]; // six, hex16
+}
+
+// Frame is one call of a stack.
+export interface Frame {
+	address: string;
+	symbol: string | null; // demangled, the physical function
+	symbol_offset: string | null;
+	source_file: string | null;
+	line: number | null;
+	module: string | null;
+	module_offset: string | null;
+	unwound_by: string; // registers cfi frame_pointer signal_frame
+	guess: boolean; // the symbol is only the nearest one
+	inline_frames: InlineFrame[];
+}
+
+// InlineFrame is a function that was inlined; the innermost stands first, the
+// physical function last.
+export interface InlineFrame {
+	function: string | null;
+	file: string | null;
+	line: number | null;
+}
+
+// SnapshotRequest is the body of POST /api/processes/snapshot.
+export interface SnapshotRequest {
+	pid: number;
+	start_time_ticks: number;
+}
+
+// SnapshotAnswer is what POST /api/processes/snapshot found while all threads stood.
+export interface SnapshotAnswer {
+	captured_at: number; // when all threads stood
+	process_id: Identity;
+	paused_ms: number; // first stop requested to last thread released
+	threads: SnapshotThread[]; // by attach order
+	maps: Mapping[];
+	warnings: string[];
+	cost: SnapshotCost;
+	not_stopped: NotStopped[];
+}
+
+// SnapshotCost is what the snapshot asked of the target.
+export interface SnapshotCost {
+	stopped_threads: number;
+	passes: number;
+	priority: string; // fifo nice normal
+}
+
+// NotStopped is a thread that could not be stopped in time.
+export interface NotStopped {
+	tid: number;
+	reason: string;
+}
+
+// SnapshotThread is one thread as it stood.
+export interface SnapshotThread {
+	tid: number;
+	name: string;
+	registers: Register[];
+	call_stack: Frame[];
+	unwind_stop: string | null;
+	frames_may_be_missing: boolean;
+	syscall: string | null; // name of the call it stands in; RAX is no result then
+	disassembly: Disassembly | null; // null only without registers
+	stack_bytes: StackBytes | null;
+	error: string | null;
+}
+
+// Register is one of the 18 registers.
+export interface Register {
+	name: string;
+	value: string; // hex16
+	decimal: string;
+	kind: string; // integer stack heap shared_library executable file anonymous
+	mapping: string | null;
+	offset: string | null; // in that mapping
+}
+
+// Disassembly is the code from RIP on.
+export interface Disassembly {
+	address: string;
+	bytes: string; // hex
+	instructions: Instruction[];
+	error: string | null;
+}
+
+// Instruction is one machine instruction in Intel syntax.
+export interface Instruction {
+	address: string;
+	bytes: string; // hex
+	text: string;
+	current: boolean;
+}
+
+// StackBytes is up to 512 bytes from RSP on, as they stood.
+export interface StackBytes {
+	address: string;
+	bytes: string; // hex
+}
