@@ -66,6 +66,7 @@ type File struct {
 	// ehFrameHdr is PT_GNU_EH_FRAME: .eh_frame_hdr, also of a file without sections.
 	ehFrameHdr Segment
 	buildID    []byte
+	buildIDAt  noteAt
 	warnings   []string // of Open
 
 	acct *account

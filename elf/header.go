@@ -220,9 +220,12 @@ func (f *File) findBuildID(off, size uint64) bool {
 	if err != nil {
 		return false
 	}
-	f.buildID = buildIDFromNotes(b)
+	f.buildID, f.buildIDAt = buildIDFromNotes(b), noteAt{off, size}
 	return f.buildID != nil
 }
+
+// noteAt is where the notes that hold the build-id lie in the file, bytes.
+type noteAt struct{ off, size uint64 }
 
 // buildIDFromNotes returns the first build-id of a run of notes, nil if there is
 // none or it is of an unlikely length. elf(5): Elf64_Nhdr, names and values are

@@ -39,8 +39,8 @@ type source struct {
 	r       io.ReaderAt
 	c       io.Closer
 	openers []opener // one for each open Module, newest last
-	buildID []byte   // once known, compared when the file is opened again
-	known   bool
+	buildID []byte   // compared when the file is opened again; nil until known, or when there is none
+	note    noteAt   // where it stands
 }
 
 type opener struct {
@@ -93,14 +93,14 @@ func (s *source) check(r io.ReaderAt, key Key) error {
 	if key != s.key {
 		return fmt.Errorf("open again: %w", ErrChanged)
 	}
-	if !s.known {
+	if s.buildID == nil {
 		return nil
 	}
-	f, err := Open(r, key.Size)
-	if err != nil {
-		return fmt.Errorf("open again: %w", err)
+	b := make([]byte, s.note.size)
+	if _, err := io.ReadFull(io.NewSectionReader(r, int64(s.note.off), int64(len(b))), b); err != nil {
+		return fmt.Errorf("open again: read build-id: %w", err)
 	}
-	if !bytes.Equal(f.buildID, s.buildID) {
+	if !bytes.Equal(buildIDFromNotes(b), s.buildID) {
 		return fmt.Errorf("open again: another build-id: %w", ErrChanged)
 	}
 	return nil
@@ -122,10 +122,11 @@ func (s *source) adopt(r io.ReaderAt, c io.Closer) {
 	s.r, s.c = r, c
 }
 
-func (s *source) know(buildID []byte) {
+// know says which build-id the file has, and where.
+func (s *source) know(buildID []byte, note noteAt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.buildID, s.known = buildID, true
+	s.buildID, s.note = buildID, note
 }
 
 func (s *source) add(owner any, open OpenFunc) {

@@ -143,7 +143,7 @@ func (e *entry) open() (f *File, err error) {
 		return nil, err
 	}
 	f.findAlt = e.alternate
-	e.src.know(f.buildID)
+	e.src.know(f.buildID, f.buildIDAt)
 	a := e.s.acct
 	a.mu.Lock()
 	defer a.mu.Unlock()
