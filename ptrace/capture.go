@@ -1,0 +1,255 @@
+package ptrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"procinsh/proc"
+)
+
+// Bounds of one capture. The target stands still between the first and the last,
+// so what takes time for no use is given up early.
+const (
+	maxCaptureThreads = 4096
+	maxPasses         = 16                     // looks at the list of threads
+	maxStop           = 2 * time.Second        // until all threads stand
+	maxAsleep         = 250 * time.Millisecond // for threads that all sleep uninterruptibly: nothing wakes them
+	maxUnsettled      = 250 * time.Millisecond // for a thread that is counted and not listed: it is just ending
+	maxRead           = 2 * time.Second        // of copying memory
+	maxHeld           = 8 * time.Second        // for system calls that do not return
+	maxStackPart      = 64 << 10               // bytes of one stack
+	maxCopied         = 32 << 20               // bytes of all stacks
+	maxCode           = 256                    // bytes of code from RIP on
+)
+
+var (
+	// ErrSelf: the inspector would stop the thread that lets all others go.
+	ErrSelf = errors.New("the inspector takes no snapshot of itself")
+	// ErrKernelThread: it has no user stack, and the kernel lets nobody trace it.
+	ErrKernelThread = errors.New("a kernel thread cannot be traced")
+	// ErrUnstable: the program was replaced or threads came and went faster than
+	// they could be stopped, twice in a row.
+	ErrUnstable = errors.New("the threads of the process did not hold still")
+	// ErrTooMany: more than 4,096 threads.
+	ErrTooMany = errors.New("the process has more than 4096 threads")
+	// ErrHeld: a system call on the process did not return within 8 s, as when its
+	// memory lies in a file whose server does not answer. The threads are let go as
+	// soon as it does return.
+	ErrHeld = errors.New("the kernel does not come back from a call on this process")
+	// ErrTraced is what every *TracedError is.
+	ErrTraced = errors.New("already traced")
+)
+
+// TracedError says who traces a thread already; a thread has one tracer at most.
+// Nothing was changed. It is ErrTraced to errors.Is.
+type TracedError struct {
+	TID  int32  // the thread that is traced
+	PID  int32  // the tracer's process; the tracing thread when that is not known
+	Comm string // its name, "" when it cannot be read
+}
+
+func (e *TracedError) Error() string {
+	by := fmt.Sprintf("process %d", e.PID)
+	if e.Comm != "" {
+		by = fmt.Sprintf("%s (process %d)", e.Comm, e.PID)
+	}
+	return fmt.Sprintf("thread %d is already traced by %s", e.TID, by)
+}
+
+// Is makes errors.Is(err, ErrTraced) true.
+func (e *TracedError) Is(target error) bool { return target == ErrTraced }
+
+// Options of a capture. The zero Options are good.
+type Options struct {
+	Stack int // bytes of each stack at most; 0: 64 KiB, less from 65 threads on
+
+	priority Priority    // start here; "" is PriorityFIFO. Set in tests
+	hook     func(stage) // called by the tracing thread in tests
+	again    bool        // the program was replaced once already
+}
+
+// stage is a point of a capture at which a test may act.
+type stage int
+
+const (
+	allSeized stage = iota // the threads are traced and run
+	allStand
+)
+
+// Raw is what was copied while a process stood still.
+type Raw struct {
+	At         time.Time     // when all threads stood
+	Paused     time.Duration // from the first stop request to the last release
+	Threads    []RawThread   // by order of attaching
+	NotStopped []NotStopped
+	Passes     int
+	Priority   Priority
+	Maps       []proc.Mapping // around the stop, see mergeMaps; address order
+	Warnings   []string
+}
+
+// RawThread is one thread as it stood. Without registers Err says why.
+type RawThread struct {
+	TID       int32
+	Name      string          // raw bytes, "" when it ended before it could be read
+	Registers bool            // Regs is good
+	Regs      unix.PtraceRegs // of 32-bit code: the low halves, R8 to R15 zero
+	Code32    bool            // the thread runs 32-bit code, whatever its file is
+	Stack     Copy            // from the red zone below RSP on, up to the end of its mapping
+	StackCut  bool            // the mapping goes on behind Stack
+	Code      Copy            // from RIP on
+	Err       string
+}
+
+// Syscall returns the number of the system call a thread stands in. RAX holds a
+// code for the kernel then, no result.
+func (t *RawThread) Syscall() (number int64, ok bool) {
+	if !t.Registers {
+		return 0, false
+	}
+	number = int64(t.Regs.Orig_rax)
+	if t.Code32 {
+		number = int64(int32(t.Regs.Orig_rax))
+	}
+	return number, number >= 0
+}
+
+// Interrupted tells whether the system call returns EINTR because the thread was
+// stopped: the kernel restarts most calls, not epoll_wait and its kin.
+func (t *RawThread) Interrupted() bool {
+	if _, in := t.Syscall(); !in {
+		return false
+	}
+	if t.Code32 {
+		return int32(t.Regs.Rax) == -int32(unix.EINTR)
+	}
+	return int64(t.Regs.Rax) == -int64(unix.EINTR)
+}
+
+// NotStopped is a thread without registers that was there all the same.
+type NotStopped struct {
+	TID    int32
+	Name   string
+	Reason string
+}
+
+// turn is held by the one capture of this process that runs. Priority, garbage
+// collection and SIGCHLD are the process's, not a capture's.
+var turn = make(chan struct{}, 1)
+
+// Capture stops all threads of a process, copies their registers, stacks and code,
+// and lets them go. One capture runs at a time; others wait.
+//
+// Shape:  a result may lack threads, which are in NotStopped: one that waits in
+// vfork or for a device cannot stop, a main thread that has ended has nothing to
+// show. A thread that ended meanwhile is left out.
+// Errors: proc.ErrGone; fs.ErrPermission; *TracedError; ErrSelf, ErrKernelThread,
+// ErrTooMany, ErrUnstable, ErrHeld; that of ctx. With an error, too, all threads
+// are let go.
+// Effect: every thread stands for Paused, some 0.1 ms for one thread and 7 ms for
+// 512, and goes on as it was: running, or stopped when a signal had stopped it.
+// Signals keep their order. epoll_wait, sigtimedwait, semtimedop, io_uring_enter
+// and, with a timeout set, recv and accept return EINTR.
+// Source: ptrace(2), PTRACE_SEIZE and PTRACE_INTERRUPT since 3.4; process_vm_readv(2), 3.2.
+func Capture(ctx context.Context, p *proc.Process, o Options) (*Raw, error) {
+	if int(p.ID().PID) == os.Getpid() {
+		return nil, ErrSelf
+	}
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if err := quietChildren(); err != nil {
+		return nil, err
+	}
+	slots := 0
+	var paused time.Duration
+	var err error
+	for range 3 { // once more after an exec, once with room for more threads
+		var t *tracer
+		t, err = prepare(p, o, slots)
+		if err != nil {
+			return nil, err
+		}
+		if err = t.capture(ctx); err == nil {
+			var raw *Raw
+			if raw, err = t.result(p); err == nil {
+				raw.Paused += paused
+				return raw, nil
+			}
+		}
+		if errors.Is(err, ErrHeld) {
+			return nil, err // t is the tracing thread's still
+		}
+		paused += t.paused()
+		switch {
+		case errors.Is(err, errFull) && slots == 0:
+			slots = maxCaptureThreads
+		case errors.Is(err, errReplaced) && !o.again:
+			o.again = true
+		default:
+			return nil, t.explain(p, err)
+		}
+	}
+	return nil, fmt.Errorf("capture process %d: %w", p.ID().PID, err)
+}
+
+// capture runs the tracing thread and waits for its end. The garbage collector
+// stays away meanwhile: it would hold the tracing thread while the target stands.
+func (t *tracer) capture(ctx context.Context) error {
+	percent := debug.SetGCPercent(-1)
+	collect := func() {
+		if percent != -1 {
+			debug.SetGCPercent(percent)
+		}
+		percent = -1
+	}
+	defer func() { collect() }()
+
+	done := make(chan struct{})
+	go t.watch(done)
+	go t.thread(done)
+
+	slow := time.NewTimer(100 * time.Millisecond) // a stop this long is not made worse by a collection
+	defer slow.Stop()
+	held := time.NewTimer(maxHeld)
+	defer held.Stop()
+	cancelled := ctx.Done()
+	for {
+		select {
+		case <-done:
+			t.awaitThread()
+			if errors.Is(t.err, errCancelled) {
+				return context.Cause(ctx)
+			}
+			return t.err
+		case <-cancelled:
+			t.cancelled.Store(true)
+			cancelled = nil
+		case <-slow.C:
+			collect()
+		case <-held.C:
+			t.cancelled.Store(true)
+			return ErrHeld
+		}
+	}
+}
+
+// awaitThread waits until the tracing thread is gone. Only then has the kernel let
+// go of threads that could not be stopped, and the next capture finds them free.
+func (t *tracer) awaitThread() {
+	pid := os.Getpid()
+	for until := time.Now().Add(time.Second); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
+		if unix.Tgkill(pid, int(t.tid), 0) != nil {
+			return
+		}
+	}
+}

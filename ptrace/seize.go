@@ -1,0 +1,547 @@
+package ptrace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"procinsh/proc"
+)
+
+// errFull and errReplaced end an attempt; Capture tries again.
+var (
+	errFull     = errors.New("more threads than there is room for")
+	errReplaced = fmt.Errorf("another program was started in it: %w", ErrUnstable)
+)
+
+// How far the tracer has come with a thread.
+const (
+	isFound   = iota // listed
+	isSeized         // traced, runs
+	isStopped        // stands
+	isEnded          // gone, its exit status was taken or there was none to take
+	isZombie         // ended but counted: a main thread whose others live
+	isRefused        // the kernel says no; errno says why
+	isStuck          // traced, did not stop
+)
+
+// tracee is a thread as the tracer sees it. Nothing in it is allocated.
+type tracee struct {
+	tid     int32
+	state   uint8
+	letter  byte   // of /proc, when it was stuck or refused
+	foreign bool   // cloned by a thread of the target into another process
+	group   bool   // a signal had stopped the whole process before
+	seen    uint32 // number of the last scan that listed it
+	signal  int32  // what it was about to get when it stopped, 0 nothing
+	errno   unix.Errno
+	size    int        // of regs as the kernel wrote them; 0 none
+	regs    [27]uint64 // user_regs_struct, or the 32-bit one
+	stack   span
+	whole   bool // stack reaches the end of its mapping
+	code    span
+	codeOf  int // index of the thread whose code it is, its own or that of one at the same place
+}
+
+// span is a piece of the target's memory and its place in the arena.
+type span struct {
+	addr uint64
+	off  int
+	len  int // wanted
+	n    int // copied
+}
+
+// tracer does one attempt. Its memory is allocated before any thread stands, and
+// belongs to the tracing thread until done is closed.
+type tracer struct {
+	pid      int32
+	tid      int32 // of the tracing thread
+	tasks    int   // /proc/PID/task
+	watching int   // the same, the watchdog's
+	stackMax int
+	wanted   Priority
+	hook     func(stage)
+
+	seizing   atomic.Int64 // monotonic ns since begun when a PTRACE_SEIZE began, 0 none is under way
+	rescued   atomic.Int32 // dead threads the watchdog reaped
+	cancelled atomic.Bool
+
+	begun    time.Time
+	list     []tracee
+	slots    []int32 // hash table of list, index + 1
+	scans    uint32
+	passes   int
+	priority Priority
+	replaced bool // an exec was seen
+	err      error
+
+	from  time.Duration // the first thread was seized, after begun; so all below
+	since time.Duration // the first thread was asked to stop, 0 none was
+	until time.Duration // the last thread was let go, 0 none stood
+	at    time.Time     // all stood
+
+	maps  []proc.Mapping
+	image [3]uint64 // where code and stack of the program begin, see readImage
+	names map[int32]string
+	cut   error // maps are incomplete
+
+	dents  []byte
+	text   []byte // one small file
+	path   [64]byte
+	info   siginfo
+	iov    unix.Iovec
+	arena  []byte
+	spans  []*span
+	local  []unix.Iovec
+	remote []unix.RemoteIovec
+	taken  int // bytes of the arena
+}
+
+// prepare reads what must be known before the stop and makes room for what is read
+// then. slots is the number of threads to have room for, 0 for what seems right.
+func prepare(p *proc.Process, o Options, slots int) (_ *tracer, err error) {
+	t := &tracer{
+		pid: p.ID().PID, tasks: -1, watching: -1, stackMax: o.Stack, wanted: o.priority, hook: o.hook, begun: time.Now(),
+		dents: make([]byte, 32<<10), text: make([]byte, 4096), names: map[int32]string{},
+	}
+	defer func() {
+		if err != nil {
+			t.close()
+		}
+	}()
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if t.tasks, err = p.OpenTasks(); err != nil {
+		return nil, err
+	}
+	if t.watching, err = p.OpenTasks(); err != nil {
+		return nil, err
+	}
+	if st, ok := t.readStat(t.pid); ok && st.flags&flagKernelThread != 0 {
+		return nil, ErrKernelThread
+	}
+	n := t.threads()
+	if n > maxCaptureThreads {
+		return nil, ErrTooMany
+	}
+	if slots == 0 {
+		slots = min(2*n+64, maxCaptureThreads)
+	}
+	t.list = make([]tracee, 0, slots)
+	size := 1
+	for size < 4*slots {
+		size *= 2
+	}
+	t.slots = make([]int32, size)
+	t.spans = make([]*span, 0, 2*slots)
+	t.local = make([]unix.Iovec, maxIOV)
+	t.remote = make([]unix.RemoteIovec, maxIOV)
+	t.arena = make([]byte, min(maxCopied, (min(n, slots)+16)*(t.stackLimit(n)+maxCode)))
+	touch(t.arena)
+	touch(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(t.list))), slots*int(unsafe.Sizeof(tracee{}))))
+	touch(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(t.spans))), 2*slots*int(unsafe.Sizeof((*span)(nil)))))
+
+	t.maps, err = p.ReadMaps(nil)
+	if errors.Is(err, proc.ErrTruncated) {
+		t.cut = err
+	} else if err != nil {
+		return nil, err
+	}
+	tids, _, err := p.ReadTIDs()
+	if err != nil {
+		return nil, err
+	}
+	for _, tid := range tids {
+		if name, ok := t.readName(tid); ok {
+			t.names[tid] = name
+		}
+		if t.image == [3]uint64{} {
+			t.image = t.readImage(tid)
+		}
+	}
+	return t, nil
+}
+
+// touch has the kernel give every page of b now. b keeps its bytes.
+func touch(b []byte) {
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 0
+	}
+}
+
+// stackLimit is how much of each stack is copied when there are n threads. 64 KiB
+// hold 256 frames of all but the strangest programs; the time to copy them is what
+// the target waits longest for when it has many threads.
+func (t *tracer) stackLimit(n int) int {
+	limit := maxStackPart
+	switch {
+	case t.stackMax > 0:
+		limit = min(limit, t.stackMax)
+	case n > 256:
+		limit = 16 << 10
+	case n > 64:
+		limit = 32 << 10
+	}
+	return min(limit, maxCopied/(n+1)&^4095)
+}
+
+func (t *tracer) close() {
+	for _, fd := range []*int{&t.tasks, &t.watching} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// thread is the tracing thread. The kernel lets go of all its tracees when it
+// ends, and it ends with this goroutine since it is never unlocked.
+func (t *tracer) thread(done chan<- struct{}) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// The main thread cannot end, the runtime would only park it. While this
+		// goroutine holds it no other one can get it.
+		other := make(chan struct{})
+		go func() {
+			t.thread(done)
+			close(other)
+		}()
+		<-other
+		runtime.UnlockOSThread()
+		return
+	}
+	t.tid = int32(unix.Gettid())
+	t.trace()
+	close(done)
+}
+
+func (t *tracer) trace() {
+	if t.err = t.attach(); t.err == nil {
+		t.err = t.window()
+	}
+	t.release()
+	unix.Close(t.tasks)
+}
+
+// attach seizes the threads. They run on, but one that creates a thread from now
+// on stops, and so does one that gets a signal.
+func (t *tracer) attach() error {
+	// The naps of the window are shorter than the slack of ordinary timers.
+	unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, 1, 0, 0, 0, 0)
+	t.from = time.Since(t.begun)
+	for t.passes < 4 {
+		from := len(t.list)
+		if err := t.scan(); err != nil {
+			return err
+		}
+		for i := range t.list {
+			if t.list[i].state == isFound {
+				t.seize(&t.list[i])
+			}
+			if t.cancelled.Load() {
+				return errCancelled
+			}
+		}
+		if t.members() == t.threads() || t.passes > 1 && from == len(t.list) {
+			break
+		}
+	}
+	first := int32(0)
+	for i := range t.list {
+		switch c := &t.list[i]; c.state {
+		case isRefused:
+			return t.refusal(c)
+		case isSeized:
+			if first == 0 {
+				first = c.tid
+			}
+		}
+	}
+	if first == 0 {
+		return proc.ErrGone
+	}
+	return t.verify(first)
+}
+
+// verify makes sure that what was seized by number is a thread of the process that
+// was opened, running the program whose mappings were read.
+func (t *tracer) verify(tid int32) error {
+	by, ok := t.tracerOf(tid)
+	if !ok {
+		return errReplaced
+	}
+	if by != t.tid {
+		return fmt.Errorf("thread %d is traced by %d, not by %d: this procfs is of another PID namespace: %w", tid, by, t.tid, unix.EPERM)
+	}
+	if image := t.readImage(tid); image != t.image && image != ([3]uint64{}) {
+		return errReplaced
+	}
+	return nil
+}
+
+// refusal finds out why a thread could not be seized.
+func (t *tracer) refusal(c *tracee) error {
+	by, ok := t.tracerOf(c.tid)
+	if !ok {
+		return errReplaced
+	}
+	if by > 0 {
+		e := &TracedError{TID: c.tid, PID: by}
+		if v, ok := statusField(t.readStatus("../../"+strconv.Itoa(int(by))+"/status"), "Tgid:"); ok {
+			e.PID = v
+		}
+		if name, ok := t.readComm("../../" + strconv.Itoa(int(e.PID)) + "/comm"); ok {
+			e.Comm = name
+		}
+		return e
+	}
+	return fmt.Errorf("seize thread %d: %w", c.tid, c.errno)
+}
+
+// seize makes a thread a tracee. Events report new threads and exec. The call may
+// wait for an exec of another thread, which waits for us: see watch.
+func (t *tracer) seize(c *tracee) {
+	for {
+		t.seizing.Store(int64(time.Since(t.begun)) | 1)
+		_, _, e := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(c.tid), 0, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACEEXEC, 0, 0)
+		t.seizing.Store(0)
+		if e == unix.EINTR {
+			continue
+		}
+		c.errno = e
+		break
+	}
+	switch c.errno {
+	case 0:
+		c.state = isSeized
+	case unix.ESRCH:
+		c.state = isEnded
+	default:
+		c.letter = t.letter(c.tid)
+		switch {
+		case t.peek(c.tid) != unix.ECHILD:
+			c.state = isSeized // attached by the kernel when a tracee created it
+		case c.letter == 0:
+			c.state = isEnded
+		case c.letter == 'Z' || c.letter == 'X':
+			c.state = isZombie
+		default:
+			c.state = isRefused
+		}
+	}
+}
+
+// members counts the threads of the list that the kernel counts too.
+func (t *tracer) members() int {
+	n := 0
+	for i := range t.list {
+		if c := &t.list[i]; c.state != isEnded && !c.foreign {
+			n++
+		}
+	}
+	return n
+}
+
+// threads asks how many threads there are, those that have ended and were not
+// reaped counted in. 0 when the process is gone.
+func (t *tracer) threads() int {
+	var st unix.Stat_t
+	if _, _, e := unix.RawSyscall6(unix.SYS_FSTAT, uintptr(t.tasks), uintptr(unsafe.Pointer(&st)), 0, 0, 0, 0); e != 0 || st.Nlink < 2 {
+		return 0
+	}
+	return int(st.Nlink) - 2
+}
+
+// scan lists the threads. One pass may miss a thread while others come and go.
+func (t *tracer) scan() error {
+	t.passes++
+	t.scans++
+	unix.RawSyscall6(unix.SYS_LSEEK, uintptr(t.tasks), 0, 0, 0, 0, 0)
+	for {
+		n, _, e := unix.RawSyscall6(unix.SYS_GETDENTS64, uintptr(t.tasks), uintptr(unsafe.Pointer(&t.dents[0])), uintptr(len(t.dents)), 0, 0, 0)
+		if e != 0 || n == 0 {
+			return nil // the caller counts what is left
+		}
+		if !t.note(t.dents[:n]) {
+			return errFull
+		}
+	}
+}
+
+// note takes the thread ids of directory entries.
+func (t *tracer) note(b []byte) bool {
+	const header = 19 // ino, off, reclen, type: struct linux_dirent64
+	for len(b) > header {
+		size := int(b[16]) | int(b[17])<<8
+		if size <= header || size > len(b) {
+			return true
+		}
+		if tid := number(b[header:size]); tid > 0 {
+			c := t.find(tid)
+			if c == nil {
+				return false
+			}
+			c.seen = t.scans
+			if c.state == isEnded {
+				*c = tracee{tid: tid, seen: t.scans} // the number is in use again, or it is not quite gone
+			}
+		}
+		b = b[size:]
+	}
+	return true
+}
+
+// number reads the decimal number that b begins with; 0 when there is none.
+func number(b []byte) int32 {
+	v := int64(0)
+	for _, c := range b {
+		if c -= '0'; c > 9 || v > 1<<31-1 {
+			break
+		}
+		v = v*10 + int64(c)
+	}
+	if v > 1<<31-1 {
+		return 0
+	}
+	return int32(v)
+}
+
+// find returns the thread of the list, a new one when there was none, nil when the
+// list is full.
+func (t *tracer) find(tid int32) *tracee {
+	mask := uint32(len(t.slots) - 1)
+	for i := uint32(tid) * 0x9e3779b1 & mask; ; i = (i + 1) & mask {
+		at := t.slots[i]
+		if at == 0 {
+			if len(t.list) == cap(t.list) {
+				return nil
+			}
+			t.list = append(t.list, tracee{tid: tid})
+			t.slots[i] = int32(len(t.list))
+			return &t.list[len(t.list)-1]
+		}
+		if c := &t.list[at-1]; c.tid == tid {
+			return c
+		}
+	}
+}
+
+// PF_KTHREAD, include/linux/sched.h.
+const flagKernelThread = 0x00200000
+
+type statText struct {
+	state byte
+	flags uint64
+	image [3]uint64
+}
+
+// readStat reads a few fields of /proc/PID/task/TID/stat.
+func (t *tracer) readStat(tid int32) (s statText, ok bool) {
+	b := t.slurp(tid, "/stat")
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 || i+3 > len(b) {
+		return s, false
+	}
+	f := bytes.Fields(b[i+1:])
+	const state, flags, code, endcode, stack = 3 - 3, 9 - 3, 26 - 3, 27 - 3, 28 - 3 // proc_pid_stat(5)
+	if len(f) <= stack {
+		return s, false
+	}
+	s.state = f[state][0]
+	for _, v := range []struct {
+		to *uint64
+		at int
+	}{{&s.flags, flags}, {&s.image[0], code}, {&s.image[1], endcode}, {&s.image[2], stack}} {
+		*v.to, _ = strconv.ParseUint(string(f[v.at]), 10, 64)
+	}
+	return s, true
+}
+
+// readImage returns what tells one program of a process from the next one: where
+// its code begins and ends and where its stack began. Zero for a thread that has
+// ended.
+func (t *tracer) readImage(tid int32) [3]uint64 {
+	s, _ := t.readStat(tid)
+	return s.image
+}
+
+// letter returns the state of a thread, 0 when there is no such thread. It
+// allocates nothing.
+func (t *tracer) letter(tid int32) byte {
+	b := t.slurp(tid, "/stat")
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 || i+2 >= len(b) {
+		return 0
+	}
+	return b[i+2]
+}
+
+// slurp reads a file of a thread, the first 4,096 bytes. It allocates nothing.
+func (t *tracer) slurp(tid int32, file string) []byte {
+	return t.slurpAt(append(append(strconv.AppendInt(t.path[:0], int64(tid), 10), file...), 0))
+}
+
+func (t *tracer) slurpAt(path []byte) []byte {
+	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(t.tasks), uintptr(unsafe.Pointer(&path[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	if e != 0 {
+		return nil
+	}
+	n, _, e := unix.RawSyscall6(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.text[0])), uintptr(len(t.text)), 0, 0, 0)
+	unix.RawSyscall6(unix.SYS_CLOSE, fd, 0, 0, 0, 0, 0)
+	if e != 0 {
+		return nil
+	}
+	return t.text[:n]
+}
+
+func (t *tracer) readName(tid int32) (string, bool) {
+	return t.readComm(strconv.Itoa(int(tid)) + "/comm")
+}
+
+func (t *tracer) readComm(path string) (string, bool) {
+	b := t.slurpAt(append([]byte(path), 0))
+	if b == nil {
+		return "", false
+	}
+	return string(bytes.TrimSuffix(b, []byte{'\n'})), true
+}
+
+func (t *tracer) readStatus(path string) []byte { return t.slurpAt(append([]byte(path), 0)) }
+
+// tracerOf returns the thread that traces tid, 0 when none does.
+func (t *tracer) tracerOf(tid int32) (int32, bool) {
+	return statusField(t.readStatus(strconv.Itoa(int(tid))+"/status"), "TracerPid:")
+}
+
+func statusField(text []byte, key string) (int32, bool) {
+	for line := range bytes.Lines(text) {
+		if v, ok := bytes.CutPrefix(line, []byte(key)); ok {
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(v)), 10, 32)
+			return int32(n), err == nil
+		}
+	}
+	return 0, false
+}
+
+// explain makes an error of an attempt one that a person can act on.
+func (t *tracer) explain(p *proc.Process, err error) error {
+	var traced *TracedError
+	switch {
+	case errors.As(err, &traced):
+		return err
+	case errors.Is(err, errFull):
+		return ErrTooMany
+	}
+	if gone := p.Check(); gone != nil {
+		return gone
+	}
+	return fmt.Errorf("capture process %d: %w", p.ID().PID, err)
+}

@@ -1,0 +1,222 @@
+package ptrace
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"procinsh/proc"
+)
+
+// built is testdata/capture/target.c, compiled once for all tests.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "procinsh-ptrace-")
+	if err != nil {
+		return "", err
+	}
+	exe := filepath.Join(dir, "target")
+	out, err := exec.Command("gcc", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", exe, "testdata/capture/target.c").CombinedOutput()
+	if err != nil {
+		return dir, fmt.Errorf("gcc: %w: %s", err, out)
+	}
+	return exe, nil
+})
+
+// target is a running testdata/capture/target.c.
+type target struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Scanner
+	facts map[string]string
+	pid   int32
+}
+
+// startTarget starts the target and waits until it is ready. It ends with the test.
+func startTarget(t *testing.T, args ...string) *target {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("not root: may not trace every target")
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("gcc is missing: the targets are in C")
+	}
+	exe, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startProgram(t, exec.Command(exe, args...))
+}
+
+func startProgram(t *testing.T, cmd *exec.Cmd) *target {
+	t.Helper()
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tg := &target{t: t, cmd: cmd, in: in, lines: bufio.NewScanner(out), facts: map[string]string{}, pid: int32(cmd.Process.Pid)}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	tg.until("READY")
+	return tg
+}
+
+// until reads facts up to a line.
+func (tg *target) until(end string) {
+	tg.t.Helper()
+	timer := time.AfterFunc(30*time.Second, func() { tg.cmd.Process.Kill() })
+	defer timer.Stop()
+	for tg.lines.Scan() {
+		if tg.lines.Text() == end {
+			return
+		}
+		key, value, _ := strings.Cut(tg.lines.Text(), "=")
+		tg.facts[key] = value
+	}
+	tg.t.Fatalf("the target ended before %s", end)
+}
+
+// report asks the target for its facts and returns one.
+func (tg *target) report(key string) int {
+	tg.t.Helper()
+	fmt.Fprintln(tg.in, "report")
+	tg.until("DONE")
+	return tg.fact(key)
+}
+
+func (tg *target) fact(key string) int {
+	tg.t.Helper()
+	v, err := strconv.Atoi(tg.facts[key])
+	if err != nil {
+		tg.t.Fatalf("fact %s: %v", key, err)
+	}
+	return v
+}
+
+func (tg *target) signal(s unix.Signal) {
+	tg.t.Helper()
+	if err := unix.Kill(int(tg.pid), s); err != nil {
+		tg.t.Fatal(err)
+	}
+}
+
+// identify returns the identity of a process that runs now.
+func identify(t testing.TB, pid int32) proc.ID {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	start, err := strconv.ParseUint(f[22-3], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proc.ID{PID: pid, StartTicks: start}
+}
+
+// open opens a process of the real procfs.
+func open(t testing.TB, pid int32) *proc.Process {
+	t.Helper()
+	fs, err := proc.Open("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { fs.Close() })
+	p, err := fs.OpenProcess(identify(t, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// long chooses the long form of a test when PROCINSH_SOAK is set.
+func long(short, soak int) int {
+	if os.Getenv("PROCINSH_SOAK") != "" {
+		return soak
+	}
+	return short
+}
+
+// within bounds a test: a tracer that hangs would hang its target too.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func mustCapture(t testing.TB, p *proc.Process) *Raw {
+	t.Helper()
+	raw, err := Capture(within(t, 20*time.Second), p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// threadFacts reads the state letters and the tracers of all threads.
+func threadFacts(t testing.TB, pid int32) (states string, traced []string) {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/status", pid, e.Name()))
+		if err != nil {
+			continue // ended
+		}
+		for line := range strings.Lines(string(text)) {
+			if v, ok := strings.CutPrefix(line, "State:\t"); ok {
+				states += v[:1]
+			}
+			if v, ok := strings.CutPrefix(line, "TracerPid:\t"); ok && strings.TrimSpace(v) != "0" {
+				traced = append(traced, e.Name())
+			}
+		}
+	}
+	return states, traced
+}
+
+// free fails unless no thread of the target is traced.
+func free(t testing.TB, pid int32) {
+	t.Helper()
+	if _, traced := threadFacts(t, pid); len(traced) > 0 {
+		t.Fatalf("threads %v of %d are traced after the snapshot", traced, pid)
+	}
+}
+
+// settled waits until all threads have the state.
+func settled(t testing.TB, pid int32, state string, threads int) {
+	t.Helper()
+	var got string
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+		if got, _ = threadFacts(t, pid); got == strings.Repeat(state, threads) {
+			return
+		}
+	}
+	t.Fatalf("states of %d: got %s, want %d times %s", pid, got, threads, state)
+}
