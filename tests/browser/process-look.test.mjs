@@ -65,6 +65,35 @@ test('axe: held, denied, exited, an open menu, the table of a chart, words, sele
   assert.deepEqual(await axe(page), [], 'exited');
 });
 
+for (const width of [1440, 1100, 800]) {
+  test(`${width} px: no panel lies over another, none is squeezed`, async (t) => {
+    const { page, fixture } = await open(t, { width, height: 900 });
+    for (const section of SECTIONS) {
+      await show(page, fixture, section);
+      const wrong = await page.evaluate(() => {
+        const panels = [...document.querySelectorAll('.process-main .panel')];
+        const boxes = panels.map((e) => ({ name: e.getAttribute('aria-labelledby'), box: e.getBoundingClientRect() }));
+        const out = [];
+        for (const [i, a] of boxes.entries()) {
+          for (const b of boxes.slice(i + 1)) {
+            const x = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
+            const y = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
+            if (x > 1 && y > 1) out.push(`${a.name} over ${b.name}`);
+          }
+          if (a.box.height < 60) out.push(`${a.name} is ${a.box.height} px high`);
+        }
+        for (const panel of panels) {
+          const foot = panel.querySelector('.panel-foot')?.getBoundingClientRect();
+          const body = panel.querySelector('.panel-body')?.getBoundingClientRect();
+          if (foot && body && body.bottom > foot.top + 1) out.push(`the foot of ${panel.getAttribute('aria-labelledby')} lies over its body`);
+        }
+        return out;
+      });
+      assert.deepEqual(wrong, [], `${section} at ${width}`);
+    }
+  });
+}
+
 for (const width of [1000, 390, 320]) {
   test(`${width} px: no section scrolls the page sideways, and nothing is cut off`, async (t) => {
     const { page, fixture } = await open(t, { width, height: 800 });

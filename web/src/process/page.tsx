@@ -136,6 +136,7 @@ function StateLamp(props: { model: Model }) {
 }
 
 function StoppedLamp(props: { model: Model }) {
+  if (props.model.ended.value !== null) return null;
   const state = props.model.view.value.observation?.state;
   if (state === 'T' || state === 't') {
     return <Lamp word="STOPPED" tone="warn" title={state === 't' ? 'stopped by a debugger' : 'stopped by a signal'} />;
