@@ -105,9 +105,10 @@ export function nextRegion(step: 1 | -1): void {
   const at = regions.findIndex((element) => element.contains(document.activeElement));
   const next = regions[at < 0 ? (step > 0 ? 0 : regions.length - 1) : (at + step + regions.length) % regions.length];
   if (!next) return;
-  const inside = next.querySelector<HTMLElement>(
-    '[tabindex="0"], button:not([disabled]), a[href], input, select, textarea',
-  );
+  // In a table its row, not the header before it.
+  const inside =
+    next.querySelector<HTMLElement>('[role="row"][tabindex="0"]') ??
+    next.querySelector<HTMLElement>('[tabindex="0"], button:not([disabled]), a[href], input, select, textarea');
   if (next.tabIndex >= 0 || !inside) {
     if (!next.hasAttribute('tabindex')) next.tabIndex = -1;
     next.focus();

@@ -113,7 +113,7 @@ export function spread(weights: readonly number[], total: number, floor: number 
 }
 
 /** Blocks in a list row: more would be a pixel or two each and say nothing. */
-const ROW_BLOCKS = 14;
+const ROW_BLOCKS = 10;
 
 interface RowBlock {
   kind: Kind;

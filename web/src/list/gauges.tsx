@@ -1,7 +1,7 @@
 // The gauges: the host's last minute on a graticule of 10 × 4, and a drag on any of
 // them to bring the list back to that second.
 
-import { signal } from '@preact/signals';
+import { effect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { bytesUnit, clock, count, duration, UNKNOWN } from '../format';
 import { palette } from '../palette';
@@ -21,7 +21,7 @@ interface ChartProps {
   label: string;
   tone: string;
   of: (point: Point) => number | null;
-  full: number; // value of the full height
+  full: () => number; // value of the full height
   text: (value: number) => string;
   stale: boolean;
 }
@@ -38,6 +38,7 @@ function draw(canvas: HTMLCanvasElement, size: Size, props: ChartProps, at: numb
     canvas.height = h;
   }
   const { role } = palette();
+  const full = props.full();
   ctx.setTransform(scale, 0, 0, scale, 0, 0);
   ctx.clearRect(0, 0, width, height);
   ctx.strokeStyle = role('line');
@@ -57,7 +58,7 @@ function draw(canvas: HTMLCanvasElement, size: Size, props: ChartProps, at: numb
   const points = store.points;
   const end = points.at(-1)?.at ?? 0;
   const xOf = (time: number) => width - ((end - time) / SPAN_MS) * width;
-  const yOf = (value: number) => height - 1 - Math.min(1, value / props.full) * (height - 2);
+  const yOf = (value: number) => height - 1 - Math.min(1, value / full) * (height - 2);
   const colour = role(props.tone);
   ctx.strokeStyle = colour;
   ctx.fillStyle = colour;
@@ -118,7 +119,7 @@ function sentence(props: ChartProps): string {
     last = value;
   }
   if (last === null) return `${props.label}, last 60 s: no sample yet`;
-  return `${props.label}, last 60 s: least ${props.text(least)}, most ${props.text(most)}, now ${props.text(last)}. Full height ${props.text(props.full)}.`;
+  return `${props.label}, last 60 s: least ${props.text(least)}, most ${props.text(most)}, now ${props.text(last)}. Full height ${props.text(props.full())}.`;
 }
 
 function rewindTo(canvas: HTMLElement, clientX: number): void {
@@ -129,33 +130,50 @@ function rewindTo(canvas: HTMLElement, clientX: number): void {
   store.rewind(end - (1 - share) * SPAN_MS);
 }
 
+// A sentence for those who do not see the chart need not change with each second.
+const SENTENCE_MS = 5000;
+
+// The chart draws itself when something comes: the component is not made anew for it.
 function Chart(props: ChartProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const size = useRef<Size>({ width: 0, height: 0 });
-  const frame = store.frame.value;
-  const at = frame.kind === 'past' ? frame.at : null;
-  const theme = dark.value;
-  useEffect(() => {
-    if (canvas.current) draw(canvas.current, size.current, props, at);
-  });
+  const current = useRef(props);
+  current.current = props;
+  const redraw = useRef(() => {});
   useEffect(() => {
     const element = canvas.current;
     if (!element) return;
+    const size: Size = { width: 0, height: 0 };
+    let said = 0;
+    redraw.current = () => {
+      const frame = store.frame.peek();
+      draw(element, size, current.current, frame.kind === 'past' ? frame.at : null);
+      const now = Date.now();
+      if (store.points.length === 0 || now - said >= SENTENCE_MS) {
+        if (store.points.length > 0) said = now;
+        element.setAttribute('aria-label', sentence(current.current));
+      }
+    };
+    const stop = effect(() => {
+      void [store.totals.value, store.frame.value, dark.value];
+      redraw.current();
+    });
     const observer = new ResizeObserver(() => {
-      size.current = { width: element.clientWidth, height: element.clientHeight };
-      resized.value++;
+      size.width = element.clientWidth;
+      size.height = element.clientHeight;
+      redraw.current();
     });
     observer.observe(element);
-    return () => observer.disconnect();
+    return () => {
+      stop();
+      observer.disconnect();
+    };
   }, []);
-  void resized.value;
+  useEffect(() => redraw.current(), [props.stale]);
   return (
     <canvas
       ref={canvas}
       class="gauge-chart"
       role="img"
-      aria-label={sentence(props)}
-      data-theme={theme ? 'dark' : 'light'}
       onPointerDown={(event) => {
         if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);
@@ -177,18 +195,32 @@ function Chart(props: ChartProps) {
   );
 }
 
-const resized = signal(0);
+// Reading is the figure above a chart; the chart beside it stays as it is.
+interface Reading {
+  caption: string;
+  figure: string;
+  unit: string;
+  title: string;
+}
 
-function Gauge(props: ChartProps & { caption: string; figure: string; unit: string; title: string }) {
-  const { caption, figure, unit, title, ...chart } = props;
+function Gauge(props: { reading: () => Reading; chart: ChartProps }) {
   return (
-    <section class="gauge" title={title}>
+    <section class="gauge">
+      <Figure reading={props.reading} />
+      <Chart {...props.chart} />
+    </section>
+  );
+}
+
+function Figure(props: { reading: () => Reading }) {
+  const { caption, figure, unit, title } = props.reading();
+  return (
+    <div title={title}>
       <h2 class="caption">{caption}</h2>
       <p class="gauge-figure">
         <span class="gauge-big">{figure}</span> <span class="gauge-unit">{unit}</span>
       </p>
-      <Chart {...chart} />
-    </section>
+    </div>
   );
 }
 
@@ -204,24 +236,56 @@ const rateText = (value: number) => `${sizeText(value)}/s`;
 
 const LOADING = '····';
 
-export function Gauges(props: { stale: boolean }) {
-  const totals = store.totals.value;
+// shownPoint is the second on screen: the newest, or an earlier one after a rewind.
+function shownPoint(): Point | undefined {
+  void store.totals.value;
   const frame = store.frame.value;
-  // At an earlier second the figures are those of that second.
-  const point =
-    frame.kind === 'past'
-      ? store.points.reduce<Point | undefined>(
-          (best, p) => (!best || Math.abs(p.at - frame.at) < Math.abs(best.at - frame.at) ? p : best),
-          undefined,
-        )
-      : store.points.at(-1);
-  const cores = totals?.cores ?? 1;
-  const busy = point?.cores ?? null;
-  const unknown = (value: number | null | undefined) => value === null || value === undefined;
-  const [memory, memoryUnit] = bytesUnit(point?.memory);
+  if (frame.kind !== 'past') return store.points.at(-1);
+  let best = store.points[0];
+  for (const p of store.points) if (best && Math.abs(p.at - frame.at) < Math.abs(best.at - frame.at)) best = p;
+  return best;
+}
+
+function cpuReading(): Reading {
+  const totals = store.totals.value;
+  const busy = shownPoint()?.cores ?? null;
+  const cores = totals?.cores ?? 0;
+  return {
+    caption: totals ? `CPU ${cores} ${cores === 1 ? 'core' : 'cores'}` : 'CPU',
+    figure: totals ? (busy === null ? UNKNOWN : busy.toFixed(2)) : LOADING,
+    unit: 'cores busy',
+    title: busy === null ? 'needs two samples' : `of ${cores}; drag on the chart to rewind the list`,
+  };
+}
+
+function memoryReading(): Reading {
+  const totals = store.totals.value;
+  const [used, usedUnit] = bytesUnit(shownPoint()?.memory);
   const [all, allUnit] = bytesUnit(totals?.memory_total_bytes);
-  const [read, readUnit] = bytesUnit(point?.read);
-  const [written, writeUnit] = bytesUnit(point?.write);
+  return {
+    caption: 'Memory',
+    figure: totals ? used : LOADING,
+    unit: totals ? `${usedUnit === allUnit ? '' : `${usedUnit} `}/ ${all} ${allUnit}` : '',
+    title: totals?.swap_total_bytes
+      ? `used of all; swap ${sizeText(totals.swap_used_bytes)} of ${sizeText(totals.swap_total_bytes)}`
+      : 'used of all; no swap',
+  };
+}
+
+function rateReading(caption: string, of: (point: Point) => number | null): Reading {
+  const point = shownPoint();
+  const value = point ? of(point) : null;
+  const [figure, unit] = bytesUnit(value);
+  return {
+    caption,
+    figure: store.totals.value ? figure : LOADING,
+    unit: value === null ? '' : `${unit}/s`,
+    title: value === null ? 'needs two samples' : 'storage, whole host',
+  };
+}
+
+function Counts() {
+  const totals = store.totals.value;
   const states = totals?.states ?? {};
   const turn = store.turnover();
   const parts: string[] = [];
@@ -230,82 +294,68 @@ export function Gauges(props: { stale: boolean }) {
     if (states.D) parts.push(`${count(states.D)} in D`);
     if (states.Z) parts.push(`${count(states.Z)} ${states.Z === 1 ? 'zombie' : 'zombies'}`);
   }
-  const rateReason = (value: number | null | undefined) =>
-    !totals ? 'waiting' : unknown(value) ? 'needs two samples' : 'storage, whole host';
+  return (
+    <section class="gauge gauge-counts" title={totals ? `The host runs for ${duration(totals.uptime_ms)}` : undefined}>
+      <h2 class="caption">Processes</h2>
+      <p class="gauge-figure">
+        <span class="gauge-big">{totals ? count(totals.processes) : LOADING}</span>{' '}
+        <span class="gauge-unit">{parts.join(' · ')}</span>
+      </p>
+      {totals && (
+        <p class="gauge-lines">
+          <span class="gauge-turn">
+            +{turn.started} started −{turn.exited} exited in the last 5 s
+          </span>
+          <span class="gauge-more">
+            {count(totals.threads)} threads · load {totals.load.map((l) => l.toFixed(2)).join(' ')}
+          </span>
+        </p>
+      )}
+    </section>
+  );
+}
+
+const read = (point: Point) => point.read;
+const written = (point: Point) => point.write;
+
+const CHARTS: readonly { reading: () => Reading; chart: Omit<ChartProps, 'stale'> }[] = [
+  {
+    reading: cpuReading,
+    chart: {
+      label: 'Cores busy',
+      tone: 'cpu',
+      of: (p) => p.cores,
+      full: () => store.totals.peek()?.cores ?? 1,
+      text: (v) => v.toFixed(2),
+    },
+  },
+  {
+    reading: memoryReading,
+    chart: {
+      label: 'Memory used',
+      tone: 'mem',
+      of: (p) => p.memory,
+      full: () => store.totals.peek()?.memory_total_bytes ?? 1,
+      text: sizeText,
+    },
+  },
+  {
+    reading: () => rateReading('Read', read),
+    chart: { label: 'Read from storage', tone: 'read', of: read, full: () => fullRate(read), text: rateText },
+  },
+  {
+    reading: () => rateReading('Write', written),
+    chart: { label: 'Written to storage', tone: 'write', of: written, full: () => fullRate(written), text: rateText },
+  },
+];
+
+export function Gauges(props: { stale: boolean }) {
   return (
     <div class="gauges" data-region="gauges">
-      <Gauge
-        caption={totals ? `CPU ${cores} ${cores === 1 ? 'core' : 'cores'}` : 'CPU'}
-        figure={totals ? (busy === null ? UNKNOWN : busy.toFixed(2)) : LOADING}
-        unit="cores busy"
-        title={busy === null ? 'needs two samples' : `of ${cores}; drag on the chart to rewind the list`}
-        label="Cores busy"
-        tone="cpu"
-        of={(p) => p.cores}
-        full={cores}
-        text={(v) => v.toFixed(2)}
-        stale={props.stale}
-      />
-      <Gauge
-        caption="Memory"
-        figure={totals ? memory : LOADING}
-        unit={totals ? `${memoryUnit === allUnit ? '' : `${memoryUnit} `}/ ${all} ${allUnit}` : ''}
-        title={
-          totals?.swap_total_bytes
-            ? `used of all; swap ${sizeText(totals.swap_used_bytes)} of ${sizeText(totals.swap_total_bytes)}`
-            : 'used of all; no swap'
-        }
-        label="Memory used"
-        tone="mem"
-        of={(p) => p.memory}
-        full={totals?.memory_total_bytes ?? 1}
-        text={sizeText}
-        stale={props.stale}
-      />
-      <Gauge
-        caption="Read"
-        figure={totals ? read : LOADING}
-        unit={unknown(point?.read) ? '' : `${readUnit}/s`}
-        title={rateReason(point?.read)}
-        label="Read from storage"
-        tone="read"
-        of={(p) => p.read}
-        full={fullRate((p) => p.read)}
-        text={rateText}
-        stale={props.stale}
-      />
-      <Gauge
-        caption="Write"
-        figure={totals ? written : LOADING}
-        unit={unknown(point?.write) ? '' : `${writeUnit}/s`}
-        title={rateReason(point?.write)}
-        label="Written to storage"
-        tone="write"
-        of={(p) => p.write}
-        full={fullRate((p) => p.write)}
-        text={rateText}
-        stale={props.stale}
-      />
-      <section
-        class="gauge gauge-counts"
-        title={totals ? `The host runs for ${duration(totals.uptime_ms)}` : undefined}
-      >
-        <h2 class="caption">Processes</h2>
-        <p class="gauge-figure">
-          <span class="gauge-big">{totals ? count(totals.processes) : LOADING}</span>{' '}
-          <span class="gauge-unit">{parts.join(' · ')}</span>
-        </p>
-        {totals && (
-          <p class="gauge-lines">
-            <span class="gauge-turn">
-              +{turn.started} started −{turn.exited} exited in the last 5 s
-            </span>
-            <span class="gauge-more">
-              {count(totals.threads)} threads · load {totals.load.map((l) => l.toFixed(2)).join(' ')}
-            </span>
-          </p>
-        )}
-      </section>
+      {CHARTS.map(({ reading, chart }) => (
+        <Gauge key={chart.label} reading={reading} chart={{ ...chart, stale: props.stale }} />
+      ))}
+      <Counts />
     </div>
   );
 }

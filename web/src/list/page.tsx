@@ -281,6 +281,8 @@ function goTo(row: Row): void {
   table?.reveal(row, table.hasFocus());
 }
 
+const isEmpty = computed(() => store.loaded.value && counts.value.matches === 0 && view.query.value.trim() !== '');
+
 // chosen is the selected row; it changes only when another row object is meant, not
 // with each second.
 const chosen = computed((): Row | null => {
@@ -577,6 +579,16 @@ function SortSelect() {
       <button
         type="button"
         class="button button-text sorter-end"
+        aria-expanded={view.gaugesOpen.value}
+        onClick={() => {
+          view.gaugesOpen.value = !view.gaugesOpen.value;
+        }}
+      >
+        Gauges
+      </button>
+      <button
+        type="button"
+        class="button button-text"
         aria-haspopup="dialog"
         onClick={() => {
           view.columnsOpen.value = true;
@@ -682,7 +694,7 @@ export function ListPage(props: { active: boolean }) {
   const loaded = store.loaded.value;
   const held = store.frame.value.kind !== 'live';
   const shownColumns = view.columns.value.map((id) => columnById(id) as Column);
-  const empty = loaded && counts.value.matches === 0 && view.query.value.trim() !== '';
+  const empty = isEmpty.value;
   return (
     <div class={`page list${narrow.value ? ' list-narrow' : ''}${view.filterOpen.value ? ' list-filtering' : ''}`}>
       <TopBar
@@ -728,11 +740,11 @@ export function ListPage(props: { active: boolean }) {
       </TopBar>
       <main class="list-main">
         <Notes />
-        <Gauges stale={isStale.value} />
+        {(!narrow.value || view.gaugesOpen.value) && <Gauges stale={isStale.value} />}
         {narrow.value && <SortSelect />}
         <div class="list-table" ref={host} aria-busy={!loaded}>
           {!loaded && <Waiting />}
-          {empty && <Empty kernelHidden={counts.value.kernelHidden} />}
+          {empty && <Empty kernelHidden={counts.peek().kernelHidden} />}
         </div>
         {row && view.previewOpen.value && <Preview row={row} select={goTo} />}
       </main>

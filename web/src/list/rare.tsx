@@ -45,7 +45,7 @@ export function HeldNote() {
           Save as JSON
         </button>
       )}
-      <button type="button" class="button" onClick={() => store.release()}>
+      <button type="button" class="button held-live" onClick={() => store.release()}>
         Live
       </button>
     </div>

@@ -24,6 +24,7 @@ export const columnText = kept('list.columns', DEFAULT_COLUMNS.join(','), isText
 export const widths = kept<Record<string, number>>('list.widths', {}, isWidths);
 export const ownSets = kept<Record<string, string>>('list.sets', {}, isSets);
 
+export const gaugesOpen = kept('list.gauges', true, isBoolean); // narrow screens may fold them
 export const locked = signal(false); // by L
 export const hovered = signal(false); // the pointer is in the table
 export const cursorMoved = signal(false); // a cursor key less than 3 s ago
