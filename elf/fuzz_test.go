@@ -29,7 +29,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(itself)
 	f.Add(buildELF(testSection{name: ".gnu_debugdata", typ: delf.SHT_PROGBITS, data: xzFile(f, "zeros")}))
 	f.Add(buildELF(testSection{name: ".gnu_debugdata", typ: delf.SHT_PROGBITS, data: xzFile(f, "stored")}))
-	f.Add(buildELF(testSection{name: ".debug_x", typ: delf.SHT_PROGBITS, flags: delf.SHF_COMPRESSED, data: chdr(delf.COMPRESS_ZLIB, 8<<20, deflated(8<<20))}))
+	f.Add(buildELF(testSection{name: ".debug_x", typ: delf.SHT_PROGBITS, flags: delf.SHF_COMPRESSED, data: chdr(delf.COMPRESS_ZLIB, 16<<20, deflated(16<<20))}))
 	f.Add(buildELF(testSection{name: ".debug_x", typ: delf.SHT_PROGBITS, flags: delf.SHF_COMPRESSED, data: chdr(delf.COMPRESS_ZSTD, 1<<20, []byte{0x28, 0xb5, 0x2f, 0xfd})}))
 	f.Add(buildELF(symbolSections(".symtab", testSymbol{"f", 0x1000, ^uint64(0), fn, global, 1}, testSymbol{"g", 0x1004, 0, fn, local, 1})...))
 

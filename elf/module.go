@@ -1,6 +1,7 @@
 package elf
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -211,6 +212,9 @@ func (m *Module) locate(vaddr uint64) ([]Location, *entry) {
 			return err
 		}
 		locs, err = f.Locate(vaddr)
+		if cause := errors.Unwrap(err); cause != nil {
+			err = cause // without the address: one warning for all
+		}
 		return err
 	}))
 	return locs, e

@@ -11,15 +11,15 @@ import (
 const (
 	maxInflated     = 64 << 20 // bytes of one section after decompression, or read whole
 	maxInflateRatio = 10       // times the compressed size
-	maxFreeInflate  = 1 << 20  // bytes up to which the ratio does not matter: small tables of zeros are normal
+	maxFreeInflate  = 8 << 20  // bytes up to which the ratio does not matter: glibc's libmvec has 33 times
 )
 
 // Data returns the bytes of a section, decompressed (zlib and zstd of
 // SHF_COMPRESSED, zlib of .zdebug_). The length is charged to the budget of f:
 // whoever does not keep the bytes gives it back with f.release.
 //
-// Errors: ErrTooBig over 64 MiB or 10 times the compressed size, checked before
-// memory is taken; ErrFormat; ErrNoData; ErrBudget.
+// Errors: ErrTooBig over 64 MiB, or over 8 MiB and 10 times the compressed size,
+// checked before memory is taken; ErrFormat; ErrNoData; ErrBudget.
 // Source: Elf64_Chdr of elf(5); ELFCOMPRESS_ZSTD since binutils 2.40.
 func (f *File) Data(s Section) ([]byte, error) {
 	b, err := f.sectionData(s)

@@ -62,7 +62,7 @@ func TestDataRefuses(t *testing.T) {
 	zdebug := func(size uint64, body []byte) []byte {
 		return append(binary.BigEndian.AppendUint64([]byte("ZLIB"), size), body...)
 	}
-	bomb := deflated(8 << 20) // 8 KiB
+	bomb := deflated(16 << 20) // 16 KiB
 	tests := []struct {
 		name string
 		s    testSection
@@ -71,13 +71,13 @@ func TestDataRefuses(t *testing.T) {
 		{"no bits", testSection{typ: delf.SHT_NOBITS, data: []byte("xx")}, ErrNoData},
 		{"outside the file", testSection{data: []byte("xx"), claim: func(o, s uint64) (uint64, uint64) { return o, 1 << 40 }}, ErrFormat},
 		{"offset and size wrap", testSection{data: []byte("xx"), claim: func(o, s uint64) (uint64, uint64) { return ^uint64(0) - 10, 20 }}, ErrFormat},
-		{"ratio", testSection{flags: delf.SHF_COMPRESSED, data: chdr(delf.COMPRESS_ZLIB, 8<<20, bomb)}, ErrTooBig},
+		{"ratio", testSection{flags: delf.SHF_COMPRESSED, data: chdr(delf.COMPRESS_ZLIB, 16<<20, bomb)}, ErrTooBig},
 		{"over 64 MiB", testSection{flags: delf.SHF_COMPRESSED, data: chdr(delf.COMPRESS_ZLIB, 65<<20, make([]byte, 7<<20))}, ErrTooBig},
 		{"huge", testSection{flags: delf.SHF_COMPRESSED, data: chdr(delf.COMPRESS_ZSTD, 1<<63, bomb)}, ErrTooBig},
 		{"says less than there is", testSection{flags: delf.SHF_COMPRESSED, data: chdr(delf.COMPRESS_ZLIB, 1000, deflated(2000))}, ErrFormat},
 		{"unknown compression", testSection{flags: delf.SHF_COMPRESSED, data: chdr(3, 8, bomb)}, ErrFormat},
 		{"head cut", testSection{flags: delf.SHF_COMPRESSED, data: make([]byte, 23)}, ErrFormat},
-		{"old form, ratio", testSection{name: ".zdebug_x", data: zdebug(8<<20, bomb)}, ErrTooBig},
+		{"old form, ratio", testSection{name: ".zdebug_x", data: zdebug(16<<20, bomb)}, ErrTooBig},
 		{"old form, no magic", testSection{name: ".zdebug_x", data: make([]byte, 40)}, ErrFormat},
 		{"old form, head cut", testSection{name: ".zdebug_x", data: []byte("ZLIB")}, ErrFormat},
 	}

@@ -48,7 +48,7 @@ func TestDecodeXZ(t *testing.T) {
 	for name, want := range map[string][]byte{
 		"crc32": text, "crc64": text, "sha256": text, "none": text,
 		"blocks": text, "threads": text, "lclppb": text,
-		"zeros": make([]byte, 3<<20), "stored": noise(3000),
+		"zeros": make([]byte, 16<<20), "stored": noise(3000),
 	} {
 		got, err := decodeXZ(xzFile(t, name))
 		if err != nil || !bytes.Equal(got, want) {
@@ -115,12 +115,12 @@ func setXZCheck(b []byte, typ byte) {
 // An index may claim any size; nothing is taken for it before it is bounded.
 func TestXZClaims(t *testing.T) {
 	_, _, total, err := xzIndex(xzFile(t, "zeros"))
-	if err != nil || total != 3<<20 {
-		t.Errorf("zeros: %d bytes, %v; want %d", total, err, 3<<20)
+	if err != nil || total != 16<<20 {
+		t.Errorf("zeros: %d bytes, %v; want %d", total, err, 16<<20)
 	}
 	b := xzFile(t, "zeros")
 	// The index: 0, one record, unpadded size, size as four 7-bit digits.
-	i := bytes.LastIndex(b, []byte{0x80, 0x80, 0xc0, 0x01})
+	i := bytes.LastIndex(b, []byte{0x80, 0x80, 0x80, 0x08})
 	if i < 0 {
 		t.Fatal("size not found in the index")
 	}
