@@ -14,7 +14,9 @@ import (
 	"syscall"
 
 	"procinsh/api"
+	"procinsh/elf"
 	"procinsh/proc"
+	"procinsh/ptrace"
 	"procinsh/watch"
 	"procinsh/web"
 )
@@ -34,7 +36,7 @@ func serve(o options, stderr io.Writer) error {
 	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, Hooks: listHooks(log)})
 	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, Hooks: processHooks(log)})
 	server, err := api.New(api.Options{
-		FS: files, List: list, Processes: processes, Pages: web.Files(), Log: log,
+		FS: files, List: list, Processes: processes, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
 		AllowUIDs: o.uids, NoAuth: o.noAuth,
 		Version: version, Revision: revision(), Interval: o.interval,
 	})

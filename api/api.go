@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"procinsh/proc"
+	"procinsh/ptrace"
 	"procinsh/watch"
 )
 
@@ -23,6 +24,7 @@ type Options struct {
 	FS        *proc.FS
 	List      *watch.List
 	Processes *watch.Processes
+	Symbols   *ptrace.Symbols
 	Pages     fs.FS // the compiled pages
 	Log       *slog.Logger
 
@@ -39,6 +41,7 @@ type Server struct {
 	fs        *proc.FS
 	list      *watch.List
 	processes *watch.Processes
+	symbols   *ptrace.Symbols
 	log       *slog.Logger
 	peers     peers
 	config    Config
@@ -59,7 +62,7 @@ type Server struct {
 // Errors: the pages cannot be listed.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		fs: o.FS, list: o.List, processes: o.Processes, log: o.Log,
+		fs: o.FS, list: o.List, processes: o.Processes, symbols: o.Symbols, log: o.Log,
 		peers:    peers{uids: slices.Clone(o.AllowUIDs), all: o.NoAuth, tcpOwner: proc.SocketOwner},
 		config:   newConfig(o),
 		mux:      http.NewServeMux(),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"procinsh/proc"
+	"procinsh/ptrace"
 	"procinsh/watch"
 )
 
@@ -62,6 +63,7 @@ var errBusy = &httpError{status: http.StatusTooManyRequests, code: "busy", retry
 func statusOf(err error) *httpError {
 	var known *httpError
 	var number syscall.Errno
+	var traced *ptrace.TracedError
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -74,6 +76,23 @@ func statusOf(err error) *httpError {
 	case errors.Is(err, proc.ErrNotELF):
 		return &httpError{status: http.StatusUnprocessableEntity, code: "not_elf", err: err,
 			message: "The executable is not a little-endian ELF file, so the width of the words in the auxiliary vector is unknown."}
+	case errors.Is(err, ptrace.ErrKernelThread):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "kernel_thread", err: err,
+			message: "A kernel thread has no user stack, and the kernel lets nobody stop it."}
+	case errors.As(err, &traced):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "already_traced", err: err, message: tracedText(traced)}
+	case errors.Is(err, ptrace.ErrSelf):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "snapshot_of_self", err: err,
+			message: "procinsh takes no snapshot of itself: it would stop the thread that lets the others go. Its stacks can be read without stopping."}
+	case errors.Is(err, ptrace.ErrTooMany):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "too_many_threads", err: err,
+			message: "The process has more than 4,096 threads, more than are stopped at once."}
+	case errors.Is(err, ptrace.ErrUnstable):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "unstable", err: err,
+			message: "The program was replaced, or its threads came and went faster than they could be stopped: try again."}
+	case errors.Is(err, ptrace.ErrHeld):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "held_in_kernel", err: err,
+			message: "The kernel does not come back from a call on this process; its threads are let go as soon as it does."}
 	case errors.Is(err, fs.ErrPermission):
 		return &httpError{status: http.StatusUnprocessableEntity, code: "permission_denied", err: err,
 			message: "The kernel does not let procinsh read this: start it as root or as the owner of the process, or give it CAP_SYS_PTRACE; kernel.yama.ptrace_scope can forbid it to the owner too."}
@@ -92,6 +111,15 @@ func statusOf(err error) *httpError {
 	}
 	return &httpError{status: http.StatusInternalServerError, code: "internal", err: err,
 		message: "procinsh made a mistake; its log says more."}
+}
+
+// tracedText names the tracer: a debugger that someone forgot, most of the time.
+func tracedText(e *ptrace.TracedError) string {
+	name := "process " + strconv.Itoa(int(e.PID))
+	if e.Comm != "" {
+		name += " (" + e.Comm + ")"
+	}
+	return "The process is traced already, by " + name + ", and a thread has one tracer at most. Its memory, maps and stacks can still be read."
 }
 
 // errorText is the sentence for a failed reading inside an answer, nil without one.

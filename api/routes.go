@@ -33,6 +33,7 @@ var routes = []struct {
 	{"/api/processes/auxv", false, (*Server).getAuxv},
 	{"/api/processes/signals", false, (*Server).getSignals},
 	{"/api/processes/context", false, (*Server).getContext},
+	{"/api/processes/stacks", false, (*Server).getStacks},
 	{"/api/system/totals", false, (*Server).getTotals},
 	{healthPath, false, (*Server).getHealth},
 }
