@@ -13,7 +13,7 @@ const (
 	maxDebugUnits   = 1 << 18  // units of one file; a browser has some 60,000
 	maxDebugRanges  = 1 << 20  // address ranges of one file's units, and of one unit's functions
 	maxDebugRows    = 4 << 20  // rows of one unit's line table
-	maxDebugWork    = 1 << 29  // DIEs, attributes, ranges, rows and their like read from one file in one go: some seconds
+	maxDebugWork    = 1 << 27  // DIEs, attributes, ranges, rows and their like read from one file in one go: some seconds
 	maxDebugDepth   = 1024     // nested DIEs
 	maxDebugName    = 4096     // bytes of a function, file or directory name
 	maxInlined      = 128      // functions inlined into each other that are told
@@ -327,8 +327,12 @@ func (d *dwData) alternate() (*dwData, error) {
 		return d.alt, nil
 	}
 	f, err := d.f.Alt()
-	if err != nil || f == nil {
+	if err != nil {
+		d.stale = d.stale || !lasting(err) // names that are missing now may be there the next time
 		return nil, err
+	}
+	if f == nil {
+		return nil, nil
 	}
 	l := f.use()
 	l.dwarfAlt.mu.Lock()
