@@ -71,7 +71,7 @@ func RegsOf(r *unix.PtraceRegs) Regs {
 // RawFrame is one frame before it has a name.
 type RawFrame struct {
 	PC    uint64 // of the first frame and behind a signal the next instruction, else the return address
-	Exact bool   // PC is no return address
+	Exact bool   // PC is no return address of a call
 	By    Found
 }
 
@@ -188,7 +188,7 @@ func (w *walker) enter(caller elf.Registers, by Found) bool {
 	sp, ok := caller.Get(elf.RegRSP)
 	old, _ := w.regs.Get(elf.RegRSP)
 	switch {
-	case pc == 0:
+	case pc == 0 && by != BySignalFrame:
 		w.stop = StopEnd
 		return false
 	case !ok:
@@ -204,6 +204,9 @@ func (w *walker) enter(caller elf.Registers, by Found) bool {
 		w.switches++
 	}
 	exact := by == BySignalFrame
+	if exact {
+		w.frames[len(w.frames)-1].Exact = true // nothing called the code that a handler returns to
+	}
 	f := RawFrame{PC: pc, Exact: exact, By: by}
 	// A signal may interrupt a call of no code; step sees to that.
 	if !exact && !w.mods.Executable(f.Lookup()) {
