@@ -91,7 +91,10 @@ type Raw struct {
 	Passes     int
 	Priority   Priority
 	Maps       []proc.Mapping // around the stop, see mergeMaps; address order
+	Same       bool           // the process ran the same program when all was copied and it ran again
 	Warnings   []string
+
+	program uint64 // an address in the code of the executable
 }
 
 // RawThread is one thread as it stood. Without registers Err says why.
@@ -103,6 +106,7 @@ type RawThread struct {
 	Code32    bool            // the thread runs 32-bit code, whatever its file is
 	Stack     Copy            // from the red zone below RSP on, up to the end of its mapping
 	StackCut  bool            // the mapping goes on behind Stack
+	Other     Copy            // the stack that a signal handler on an alternate stack interrupted
 	Code      Copy            // from RIP on
 	Err       string
 }

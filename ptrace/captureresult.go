@@ -12,21 +12,29 @@ import (
 
 // result makes a Raw of what was copied. The target runs again.
 func (t *tracer) result(p *proc.Process) (*Raw, error) {
-	after, err := p.ReadMaps(nil)
-	switch {
-	case errors.Is(err, proc.ErrTruncated):
-		t.cut = err
-	case err != nil || len(after) == 0:
-		after = nil // it has ended since; what was read before holds
-	}
+	raw := &Raw{At: t.at, Paused: t.paused(), Passes: t.passes, Priority: t.priority, program: t.image[0]}
+	var err error
 	if t.tasks, err = p.OpenTasks(); err == nil {
 		t.lateNames()
-		if t.imageNow() != t.image {
-			after = nil // another program runs since
+		raw.Same = t.imageNow() == t.image
+	}
+	var after []proc.Mapping
+	if raw.Same {
+		after, err = p.ReadMaps(nil)
+		if errors.Is(err, proc.ErrTruncated) {
+			t.cut = err
+		} else if err != nil {
+			after = nil // it has ended since; what was read before holds
 		}
+		raw.Same = t.imageNow() == t.image
+	}
+	if t.tasks >= 0 {
 		unix.Close(t.tasks)
 	}
-	raw := &Raw{At: t.at, Paused: t.paused(), Passes: t.passes, Priority: t.priority, Maps: mergeMaps(t.maps, after)}
+	if !raw.Same {
+		after = nil
+	}
+	raw.Maps = mergeMaps(t.maps, after)
 	if t.cut != nil {
 		raw.Warnings = append(raw.Warnings, fmt.Sprintf("mappings are incomplete: %v", t.cut))
 	}
@@ -89,6 +97,7 @@ func (t *tracer) rawThread(c *tracee) RawThread {
 	r.Regs, r.Code32 = c.userRegs()
 	r.Stack = Copy{c.stack.addr, t.piece(&c.stack)}
 	r.StackCut = !c.whole && c.stack.n == c.stack.len
+	r.Other = Copy{c.other.addr, t.piece(&c.other)}
 	code := &t.list[c.codeOf].code
 	r.Code = Copy{code.addr, t.piece(code)}
 	if r.Stack.Bytes == nil {

@@ -46,6 +46,7 @@ type tracee struct {
 	regs    [27]uint64 // user_regs_struct, or the 32-bit one
 	stack   span
 	whole   bool // stack reaches the end of its mapping
+	other   span // the stack that a signal handler interrupted
 	code    span
 	codeOf  int // index of the thread whose code it is, its own or that of one at the same place
 }

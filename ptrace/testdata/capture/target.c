@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static _Atomic long moves, handled, conts;
+static _Atomic long moves, handled, conts, begun;
 static char *self;
 
 static void die(const char *what) {
@@ -83,12 +83,14 @@ static void serve(void (*report)(void)) {
 
 static void *sleeper(void *p) {
 	(void)p;
+	begun++;
 	for (;;) pause();
 	return 0;
 }
 
 static void *mover(void *p) {
 	(void)p;
+	begun++;
 	for (;;) {
 		moves++;
 		pause_for(0.001);
@@ -98,8 +100,15 @@ static void *mover(void *p) {
 
 static void *spinner(void *p) {
 	(void)p;
+	begun++;
 	for (;;) moves++;
 	return 0;
+}
+
+// all_begun waits until n threads are where they will stay.
+static void all_begun(int n) {
+	while (begun < n) pause_for(0.0005);
+	pause_for(0.002);
 }
 
 static void on_cont(int s) {
@@ -114,12 +123,14 @@ static void threads(int n) {
 	signal(SIGCONT, on_cont);
 	start(mover, 0);
 	for (int i = 2; i < n; i++) start(sleeper, 0);
+	all_begun(n - 1);
 	serve(report_moves);
 }
 
 // spin N: all but the main thread spin.
 static void spin(int n) {
 	for (int i = 1; i < n; i++) start(spinner, 0);
+	all_begun(n - 1);
 	serve(report_moves);
 }
 
@@ -395,6 +406,45 @@ static void strict(void) {
 	syscall(SYS_exit, 0);
 }
 
+// altstack: two threads, the main one too, wait in a handler on a stack of its own.
+static _Atomic int waiting;
+static void on_fault(int s) {
+	(void)s;
+	waiting++;
+	for (;;) pause();
+}
+static __attribute__((noipa)) void faulty(volatile int *p) {
+	*p = 1;
+	moves++;
+}
+static __attribute__((noipa)) void below(volatile int *p) {
+	faulty(p);
+	moves++;
+}
+static void *alternate(void *p) {
+	static _Atomic int taken;
+	enum { SIZE = 64 << 10 };
+	// One stack in the heap, one in a mapping of its own.
+	stack_t ss = {.ss_size = SIZE};
+	ss.ss_sp = taken++ ? malloc(SIZE) : mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigaltstack(&ss, 0);
+	below(0);
+	return p;
+}
+static void *alternate_server(void *p) {
+	while (waiting < 2) pause_for(0.001);
+	ready();
+	return p;
+}
+static void altstack(void) {
+	struct sigaction a = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
+	sigaction(SIGSEGV, &a, 0);
+	pthread_t p = start(alternate_server, 0);
+	pthread_detach(p);
+	start(alternate, 0);
+	alternate(0);
+}
+
 // foreign: clones processes without an exit signal, which TRACECLONE attaches too.
 static int child_of_clone(void *p) {
 	(void)p;
@@ -443,6 +493,7 @@ int main(int argc, char **argv) {
 		prctl(PR_SET_DUMPABLE, 0);
 		threads(n);
 	}
+	if (!strcmp(mode, "altstack")) altstack();
 	if (!strcmp(mode, "foreign")) foreign(n);
 	fprintf(stderr, "unknown mode %s\n", mode);
 	return 2;
