@@ -19,8 +19,8 @@ var allowed = map[string]struct {
 	"proc":   {nil, []string{"golang.org/x/sys/unix"}, "it is asked about the kernel and knows nobody who asks"},
 	"watch":  {[]string{"proc"}, nil, "what lives between requests knows the kernel's side, not HTTP"},
 	"web":    {nil, nil, "it only embeds files"},
-	"api":    {[]string{"proc", "watch"}, nil, "HTTP alone; it gets the web files as an fs.FS"},
-	"":       {[]string{"api", "proc", "watch", "web"}, []string{"golang.org/x/sys/unix"}, "main wires the parts"},
+	"api":    {[]string{"proc", "ptrace", "watch"}, nil, "HTTP alone; it gets the web files as an fs.FS"},
+	"":       {[]string{"api", "elf", "proc", "ptrace", "watch", "web"}, []string{"golang.org/x/sys/unix"}, "main wires the parts"},
 	"bpf":    {nil, []string{"golang.org/x/sys/unix", "github.com/cilium/ebpf/btf", "github.com/cilium/ebpf/asm"}, "it speaks tgid and raw start time; never the library's loader"},
 	"elf":    {nil, []string{"github.com/ianlancetaylor/demangle"}, "it knows files, no processes; a demangler is all it may bring"},
 	"ptrace": {[]string{"proc", "elf"}, []string{"golang.org/x/sys/unix", "golang.org/x/arch/x86/x86asm"}, "stop, copy, resume"},
@@ -36,6 +36,14 @@ var banned = []struct{ pkg, path, why string }{
 	{"proc", "encoding/json", "the wire format belongs to api"},
 	{"proc", "os/exec", "nothing is started by a reader"},
 	{"proc", "os/user", "names come from the file, the same with and without cgo"},
+	{"elf", "log", "lower layers do not log"},
+	{"elf", "log/slog", "lower layers do not log"},
+	{"elf", "os/exec", "a file is read, never run"},
+	{"ptrace", "log", "nothing is logged between stop and resume"},
+	{"ptrace", "log/slog", "nothing is logged between stop and resume"},
+	{"ptrace", "net/http", "ptrace does not know HTTP"},
+	{"ptrace", "encoding/json", "the wire format belongs to api"},
+	{"ptrace", "os/exec", "nothing is started by a snapshot"},
 	{"watch", "log", "lower layers do not log"},
 	{"watch", "log/slog", "lower layers do not log"},
 	{"watch", "flag", "lower layers do not read flags"},
@@ -106,7 +114,7 @@ func TestNothingImportsTests(t *testing.T) {
 }
 
 func TestExternalModules(t *testing.T) {
-	want := []string{"golang.org/x/sys"}
+	want := []string{"github.com/ianlancetaylor/demangle", "golang.org/x/arch", "golang.org/x/sys"}
 	var got []string
 	for _, p := range list(t, "-deps", ".") {
 		if p.Module != nil && !p.Module.Main && !slices.Contains(got, p.Module.Path) {
