@@ -74,7 +74,8 @@ export async function newPage(t, held, url, options = {}) {
   const origin = new URL(url).origin;
   await context.route('**/*', (route) => {
     const wanted = route.request().url();
-    if (new URL(wanted).origin === origin || wanted.startsWith('data:') || wanted.startsWith('blob:')) return route.continue();
+    if (new URL(wanted).origin === origin || wanted.startsWith('data:') || wanted.startsWith('blob:'))
+      return route.continue();
     problems.push(`request to another origin: ${wanted}`);
     return route.abort();
   });
@@ -90,7 +91,8 @@ export async function newPage(t, held, url, options = {}) {
   const page = await context.newPage();
   page.on('pageerror', (error) => problems.push(`uncaught: ${error.message}`));
   page.on('console', (entry) => {
-    if (entry.type() === 'error' && !/Failed to load resource|net::ERR/.test(entry.text())) problems.push(`console: ${entry.text()}`);
+    if (entry.type() === 'error' && !/Failed to load resource|net::ERR/.test(entry.text()))
+      problems.push(`console: ${entry.text()}`);
   });
   page.problems = problems;
   await page.goto(url);
@@ -121,7 +123,9 @@ export async function axe(page) {
   const violations = JSON.parse(result.value);
   await session.detach();
   return violations.flatMap((v) =>
-    v.nodes.map((n) => `${v.id}: ${n.target.join(' ')} ${n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ''}`),
+    v.nodes.map(
+      (n) => `${v.id}: ${n.target.join(' ')} ${n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ''}`,
+    ),
   );
 }
 

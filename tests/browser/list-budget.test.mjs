@@ -48,12 +48,16 @@ for (const path of ['/', '/?tree=1&sort=-cpu']) {
       if (Math.min(...batches.map((b) => b.script)) <= SCRIPT_MS) break;
     }
     const least = batches.reduce((a, b) => (a.script < b.script ? a : b));
-    t.diagnostic(`script ${least.script.toFixed(2)} ms, layout ${least.layout.toFixed(2)} ms a refresh, ${nodes} nodes`);
+    t.diagnostic(
+      `script ${least.script.toFixed(2)} ms, layout ${least.layout.toFixed(2)} ms a refresh, ${nodes} nodes`,
+    );
     assert.ok(least.script <= SCRIPT_MS, `${least.script.toFixed(2)} ms of script a refresh, at most ${SCRIPT_MS}`);
     // The last delta is on the screen: what was measured did the work.
     fixture.world.set(20990, { cpu_percent: 7777.7 });
     fixture.tick(0);
-    await until(() => page.evaluate(() => [...document.querySelectorAll('.c-cpu')].some((c) => c.textContent.length >= 6)));
+    await until(() =>
+      page.evaluate(() => [...document.querySelectorAll('.c-cpu')].some((c) => c.textContent.length >= 6)),
+    );
   });
 }
 
@@ -102,7 +106,9 @@ test('the heap does not grow with refreshes', async (t) => {
   const before = await heap();
   await churn(120);
   const after = await heap();
-  t.diagnostic(`heap ${(before / 1e6).toFixed(1)} MB, ${(after / 1e6).toFixed(1)} MB after 240 refreshes with 2,400 short processes`);
+  t.diagnostic(
+    `heap ${(before / 1e6).toFixed(1)} MB, ${(after / 1e6).toFixed(1)} MB after 240 refreshes with 2,400 short processes`,
+  );
   assert.ok(after < before * 1.15 + 1e6, `${before} grew to ${after}`);
 });
 

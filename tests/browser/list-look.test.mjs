@@ -15,9 +15,18 @@ const SIZES = [
 for (const theme of ['dark', 'light']) {
   for (const [width, height] of SIZES) {
     test(`axe finds nothing: ${theme}, ${width} px`, async (t) => {
-      const { page, fixture } = await openList(t, held, { world: { count: 100 }, theme, width, height, path: '/?tree=1' });
+      const { page, fixture } = await openList(t, held, {
+        world: { count: 100 },
+        theme,
+        width,
+        height,
+        path: '/?tree=1',
+      });
       for (let i = 0; i < 3; i++) fixture.tick();
-      assert.equal(await page.evaluate(() => document.documentElement.classList.contains('theme-dark')), theme === 'dark');
+      assert.equal(
+        await page.evaluate(() => document.documentElement.classList.contains('theme-dark')),
+        theme === 'dark',
+      );
       assert.deepEqual(await axe(page), [], 'the list');
       fixture.world.start({ pid: 60010, ppid: 733, name: 'fresh', cpu: 50 });
       fixture.world.exit(20151);
@@ -97,7 +106,12 @@ for (const width of [390, 320, 699, 700, 900, 1099, 1100, 1440]) {
     // What can be pressed is inside the page and can be seen.
     const outside = await page.$$eval('button, input, select, a', (list) =>
       list
-        .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest('.grid-space, .unseen') && !e.classList.contains('unseen'))
+        .filter(
+          (e) =>
+            e.checkVisibility({ visibilityProperty: true }) &&
+            !e.closest('.grid-space, .unseen') &&
+            !e.classList.contains('unseen'),
+        )
         .filter((e) => {
           const box = e.getBoundingClientRect();
           return box.left < -0.5 || box.right > innerWidth + 0.5;
@@ -152,7 +166,9 @@ test('a walk by keyboard alone: tab to everything, cursor in the table, open, co
   const focus = () =>
     page.evaluate(() => {
       const e = document.activeElement;
-      return e.closest('.row') ? `row ${e.querySelector('.c-pid').textContent}` : e.textContent || e.getAttribute('aria-label');
+      return e.closest('.row')
+        ? `row ${e.querySelector('.c-pid').textContent}`
+        : e.textContent || e.getAttribute('aria-label');
     });
   const reached = [];
   for (let i = 0; i < 25; i++) {
@@ -161,7 +177,18 @@ test('a walk by keyboard alone: tab to everything, cursor in the table, open, co
     if (reached.includes(here) || here === null) break;
     reached.push(here);
   }
-  for (const want of ['List', 'Filter', 'HoldSpace', 'Columns', 'PID ▲', 'row 1', 'Tree on', 'Copy', 'Settings', '? keys']) {
+  for (const want of [
+    'List',
+    'Filter',
+    'HoldSpace',
+    'Columns',
+    'PID ▲',
+    'row 1',
+    'Tree on',
+    'Copy',
+    'Settings',
+    '? keys',
+  ]) {
     assert.ok(reached.includes(want), `${want} is reached by Tab (reached: ${reached.join(' | ')})`);
   }
   assert.equal(reached.filter((text) => text?.startsWith('row')).length, 1, 'the table’s rows are one tab stop');
@@ -183,7 +210,10 @@ test('a walk by keyboard alone: tab to everything, cursor in the table, open, co
   await page.keyboard.press('ArrowRight');
   assert.equal(await page.locator('.row:focus').getAttribute('aria-level'), '2');
   await page.keyboard.press('ArrowLeft');
-  await until(async () => (await focus()) === 'row 1' || (await page.locator('.row:focus').getAttribute('aria-expanded')) === 'false');
+  await until(
+    async () =>
+      (await focus()) === 'row 1' || (await page.locator('.row:focus').getAttribute('aria-expanded')) === 'false',
+  );
   // Find one, go to its parent, open it.
   await page.keyboard.press('/');
   await page.waitForSelector('.filter-input:focus');
@@ -229,7 +259,10 @@ test('the focused row keeps the focus while others move around it and when it sc
   const order = await page.$$eval('.row', (rows) =>
     rows.filter((row) => row !== document.activeElement).map((row) => Number(row.getAttribute('aria-rowindex'))),
   );
-  assert.deepEqual(order, [...order].sort((a, b) => a - b));
+  assert.deepEqual(
+    order,
+    [...order].sort((a, b) => a - b),
+  );
 });
 
 test('roles: a treegrid that counts all its rows', async (t) => {
@@ -296,7 +329,8 @@ test('the canvas draws: strips and sparklines are not empty', async (t) => {
         const { left, width } = head(name);
         const { data } = ctx.getImageData(left * scale, 0, width * scale, canvas.height);
         const colours = new Set();
-        for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 60) colours.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+        for (let i = 0; i < data.length; i += 4)
+          if (data[i + 3] > 60) colours.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
         return colours.size >= (name === 'maps' ? 5 : 1);
       });
     }),

@@ -8,17 +8,24 @@ import { names, newPage, openList, texts, until, useBrowser } from './lib.mjs';
 
 const held = useBrowser({ before, after });
 
-const note = (page) => page.locator('.note').allTextContents().then((list) => list.join(' '));
+const note = (page) =>
+  page
+    .locator('.note')
+    .allTextContents()
+    .then((list) => list.join(' '));
 const lamp = (page) => page.textContent('.bar-lamps');
 const streams = (fixture) => fixture.requests.filter((path) => path.startsWith('/api/processes/stream')).length;
 
 // hide makes the page believe that its tab is not seen, as another tab in front does.
 async function setVisible(page, visible) {
-  await page.evaluate((state) => {
-    Object.defineProperty(document, 'visibilityState', { value: state, configurable: true });
-    Object.defineProperty(document, 'hidden', { value: state === 'hidden', configurable: true });
-    document.dispatchEvent(new Event('visibilitychange'));
-  }, visible ? 'visible' : 'hidden');
+  await page.evaluate(
+    (state) => {
+      Object.defineProperty(document, 'visibilityState', { value: state, configurable: true });
+      Object.defineProperty(document, 'hidden', { value: state === 'hidden', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    },
+    visible ? 'visible' : 'hidden',
+  );
 }
 
 test('loading: frame and headings at once, dots, and after 3 s why it takes long', async (t) => {
@@ -96,7 +103,10 @@ test('lost: what was there stays readable, one line says since when, it comes ba
   fixture.refuse.set('/api/processes/stream', { status: 503, code: 'stopping', error: 'The server is shutting down.' });
   fixture.drop();
   await page.waitForSelector('.note');
-  assert.match(await note(page), /Could not refresh at \d\d:\d\d:\d\d: connection lost, retrying\. Showing \d\d:\d\d:\d\d\./);
+  assert.match(
+    await note(page),
+    /Could not refresh at \d\d:\d\d:\d\d: connection lost, retrying\. Showing \d\d:\d\d:\d\d\./,
+  );
   assert.deepEqual((await names(page)).slice(0, 10), before.slice(0, 10));
   await until(async () => /shutting down/.test(await note(page)), 8000);
   fixture.refuse.clear();
@@ -216,7 +226,9 @@ test('a link to a pid that another process has now: said, not followed', async (
   });
   await page.waitForSelector('.row');
   await until(async () =>
-    /This link was for a process started \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\. Pid 3310 now belongs to postgres\./.test(await note(page)),
+    /This link was for a process started \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\. Pid 3310 now belongs to postgres\./.test(
+      await note(page),
+    ),
   );
   const link = page.locator('.note a');
   assert.equal(await link.textContent(), 'Open that one');
@@ -233,4 +245,47 @@ test('an address that is no page: the list, and one line', async (t) => {
     dispatchEvent(new PopStateEvent('popstate'));
   });
   await until(async () => /There is no page \/nowhere\./.test(await note(page)));
+});
+
+for (const [status, code, error] of [
+  [403, 'permission', 'Not permitted to read process 3310. Needs CAP_SYS_PTRACE or the same user.'],
+  [429, 'too_many_streams', '32 detail views are open already.'],
+]) {
+  test(`opening a process that is refused with ${status}: the list stays, one line says why, it is live again`, async (t) => {
+    const { page, fixture } = await openList(t, held, {
+      world: { count: 24 },
+      before: (f) => f.refuse.set('/api/processes/events', { status, code, error }),
+    });
+    await page
+      .locator('.row', { has: page.locator('.c-pid:text-is("3310")') })
+      .locator('a')
+      .click();
+    await until(async () => (await note(page)).includes(error));
+    assert.match(page.url(), /\/process\/3310\?start=/, 'the address stays until the next action');
+    assert.equal(await page.title(), 'procinsh / list');
+    await until(() => fixture.streams.size === 1);
+    fixture.world.set(1502, { name: 'after' });
+    fixture.tick(0);
+    await until(async () => (await names(page)).includes('after'));
+    await page.goBack();
+    await until(async () => (await page.locator('.note').count()) === 0);
+  });
+}
+
+test('opening a process: the list stays until there is something to show, and gives its stream back', async (t) => {
+  const { page, fixture } = await openList(t, held, { world: { count: 24 } });
+  await page
+    .locator('.row', { has: page.locator('.c-pid:text-is("3310")') })
+    .locator('a')
+    .click();
+  await until(async () => (await page.title()) === 'procinsh / postgres');
+  await until(() => fixture.streams.size === 0);
+  assert.equal(
+    (await page.locator('.grid-scroll').count()) > 0 && (await page.locator('h1:has-text("list")').count()) > 0,
+    false,
+  );
+  await page.goBack();
+  await until(async () => (await page.title()) === 'procinsh / list');
+  await until(() => fixture.streams.size === 1);
+  assert.equal(await page.locator('.row-selected .c-pid').textContent(), '3310');
 });

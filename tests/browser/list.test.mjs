@@ -322,14 +322,35 @@ test('rewind: a drag on a gauge shows that second, Escape returns', async (t) =>
 
 test('columns: chosen, moved, widened, kept, in the link', async (t) => {
   const { page, fixture } = await openList(t, held, { world: { count: 40 } });
-  const heads = () => page.$$eval('[role=columnheader]', (cells) => cells.map((c) => c.textContent.replace(/ [▼▲]/, '')));
+  const heads = () =>
+    page.$$eval('[role=columnheader]', (cells) => cells.map((c) => c.textContent.replace(/ [▼▲]/, '')));
   await page.click('.bar-columns');
   await page.click('.chooser-sets button:has-text("Memory")');
-  assert.deepEqual(await heads(), ['PID', 'Name', 'User', 'RSS', 'Virtual', 'Address space', 'Thr', 'Lifetime', 'Command']);
+  assert.deepEqual(await heads(), [
+    'PID',
+    'Name',
+    'User',
+    'RSS',
+    'Virtual',
+    'Address space',
+    'Thr',
+    'Lifetime',
+    'Command',
+  ]);
   await page.uncheck('.chooser-row:has-text("Threads") input');
   await page.check('.chooser-row:has-text("Nice value") input');
   await page.click('.chooser-row:has-text("Nice value") button:has-text("earlier")');
-  assert.deepEqual(await heads(), ['PID', 'Name', 'User', 'RSS', 'Virtual', 'Address space', 'Lifetime', 'Nice', 'Command']);
+  assert.deepEqual(await heads(), [
+    'PID',
+    'Name',
+    'User',
+    'RSS',
+    'Virtual',
+    'Address space',
+    'Lifetime',
+    'Nice',
+    'Command',
+  ]);
   await page.fill('.chooser-save input', 'mine');
   await page.click('.chooser-save button');
   assert.equal(await page.locator('.chooser-own').count(), 1);
@@ -339,18 +360,32 @@ test('columns: chosen, moved, widened, kept, in the link', async (t) => {
   await page.mouse.down();
   await page.mouse.move(grip.x + 62, grip.y + 5, { steps: 3 });
   await page.mouse.up();
-  const width = () => page.locator('[role=columnheader].c-user').evaluate((e) => Math.round(e.getBoundingClientRect().width));
+  const width = () =>
+    page.locator('[role=columnheader].c-user').evaluate((e) => Math.round(e.getBoundingClientRect().width));
   assert.equal(await width(), 136);
   const link = page.url();
   assert.match(link, /cols=pid,name,user,rss,vms,maps,age,nice,command/);
   await page.reload();
   await page.waitForSelector('.row');
   assert.equal(await width(), 136);
-  assert.deepEqual(await heads(), ['PID', 'Name', 'User', 'RSS', 'Virtual', 'Address space', 'Lifetime', 'Nice', 'Command']);
+  assert.deepEqual(await heads(), [
+    'PID',
+    'Name',
+    'User',
+    'RSS',
+    'Virtual',
+    'Address space',
+    'Lifetime',
+    'Nice',
+    'Command',
+  ]);
   const other = await newPage(t, held, link);
   await other.waitForSelector('.row');
   assert.equal(await other.locator('[role=columnheader].c-nice').count(), 1, 'a link shows the same to others');
-  assert.ok(fixture.requests.every((path) => path.startsWith('/api/processes/stream')), 'the list asks for its stream only');
+  assert.ok(
+    fixture.requests.every((path) => path.startsWith('/api/processes/stream')),
+    'the list asks for its stream only',
+  );
 });
 
 test('copies: row and table as TSV, JSON, curl; links', async (t) => {
@@ -385,7 +420,10 @@ test('copies: row and table as TSV, JSON, curl; links', async (t) => {
 test('save as JSON and open it again', async (t) => {
   const { page, fixture } = await openList(t, held, { world: { count: 40 } });
   await page.keyboard.press('Y');
-  const [file] = await Promise.all([page.waitForEvent('download'), page.click('.copies button:has-text("Save as JSON")')]);
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.click('.copies button:has-text("Save as JSON")'),
+  ]);
   assert.match(file.suggestedFilename(), /^procinsh-list-.*\.json$/);
   const path = await file.path();
   fixture.world.exit(20990);
@@ -437,5 +475,8 @@ test('gauges and the foot say what the host and this tool take', async (t) => {
   assert.match(gauges[3], /Write12\.7 MiB\/s/);
   assert.match(gauges[4], /Processes25 3 running · 1 in D/);
   assert.match(await page.textContent('.foot-self'), /this tool 0\.4 % 31\.0M/);
-  assert.match(await page.getAttribute('.gauge-chart', 'aria-label'), /Cores busy, last 60 s: least 4\.52, most 4\.52, now 4\.52/);
+  assert.match(
+    await page.getAttribute('.gauge-chart', 'aria-label'),
+    /Cores busy, last 60 s: least 4\.52, most 4\.52, now 4\.52/,
+  );
 });

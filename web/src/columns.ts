@@ -118,7 +118,7 @@ export const COLUMNS: readonly Column[] = [
     label: 'Name',
     title: 'Command name, at most 15 bytes; a program can set it to anything',
     letter: 'n',
-    width: 236,
+    width: 252,
     sortKey: (r) => r.summary.name.toLowerCase(),
     text: (r) => visible(r.summary.name) || '(no name)',
     copy: (r) => visible(r.summary.name),

@@ -135,7 +135,9 @@ export function Preview(props: { row: Row; select: (row: Row) => void }) {
     return () => observer.disconnect();
   }, [row]);
   const chain = parents(row);
-  const totals = row.maps ? Object.entries(row.maps.totals).sort((a, b) => b[1] - a[1]) : [];
+  const totals = Object.entries(row.maps?.totals ?? {})
+    .filter(([, size]) => size > 0)
+    .sort((a, b) => b[1] - a[1]);
   const said = totals.map(([kind, size]) => `${KIND_NAME[kindFrom(kind)]} ${bytes(size)}`).join(' · ');
   let children = 0;
   for (const other of store.table.live.values()) {
