@@ -157,7 +157,9 @@ func (f *finder) try(root Roots, p string, owner any, fits func(*entry, *File) e
 		d.release(owner)
 		return nil, err
 	}
-	d.setFinder(&finder{s: f.s, roots: f.roots, path: p})
+	if isModule(owner) {
+		d.setFinder(&finder{s: f.s, roots: f.roots, path: p})
+	}
 	return d, nil
 }
 

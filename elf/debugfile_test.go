@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -188,6 +189,7 @@ func TestAlternateFile(t *testing.T) {
 		{"in the dwz folder", link("/gone/pkg", id), "/usr/lib/debug/.dwz/pkg", true, false},
 		{"another build-id", link("/alt", []byte("12345678901234567890")), "/alt", false, true},
 		{"not there", link("/gone", id), "/alt", false, true},
+		{"the file itself", link("/opt/bin/prog", id), "/alt", false, true},
 		{"no build-id", link("/alt", nil), "/alt", false, true},
 		{"no section", buildELF(), "/alt", false, false},
 	}
@@ -210,6 +212,43 @@ func TestAlternateFile(t *testing.T) {
 		if f, _ := m.File().Alt(); f != nil {
 			t.Errorf("%s: opened after Close", tt.name)
 		}
+		tr.idle(t)
+	}
+}
+
+// Two files that name each other as alternates, looked for from both at once.
+func TestAlternateCircle(t *testing.T) {
+	note := func(id string) testSection {
+		return testSection{name: ".note.gnu.build-id", typ: delf.SHT_NOTE, data: []byte("\x04\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00GNU\x00" + id)}
+	}
+	link := func(to, id string) testSection {
+		return testSection{name: ".gnu_debugaltlink", typ: delf.SHT_PROGBITS, data: []byte(to + "\x00" + id)}
+	}
+	tr := newTree(t, map[string][]byte{
+		"/a": buildELF(note("aaaa"), link("/b", "bbbb")),
+		"/b": buildELF(note("bbbb"), link("/a", "aaaa")),
+		"/c": buildELF(note("cccc"), link("/c", "cccc")),
+	})
+	s := NewSymbolizer(DefaultLimit)
+	for range 50 {
+		var wg sync.WaitGroup
+		for _, p := range []string{"/a", "/b", "/c"} {
+			wg.Go(func() {
+				m := tr.module(t, s, p)
+				defer m.Close()
+				f, err := m.File().Alt()
+				if p == "/c" {
+					if f != nil || err == nil {
+						t.Error("the file is its own alternate")
+					}
+					return
+				}
+				if err != nil || f == nil {
+					t.Errorf("%s: %v", p, err)
+				}
+			})
+		}
+		wg.Wait()
 		tr.idle(t)
 	}
 }

@@ -215,7 +215,9 @@ func (m *Module) locate(vaddr uint64) ([]Location, *entry) {
 		if cause := errors.Unwrap(err); cause != nil {
 			err = cause // without the address: one warning for all
 		}
-		return err
+		// Names that stand in the alternate file are left out without it.
+		_, altErr := f.Alt()
+		return errors.Join(err, altErr)
 	}))
 	return locs, e
 }

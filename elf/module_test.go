@@ -3,12 +3,14 @@ package elf
 import (
 	delf "debug/elf"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
-// describe is a Frame as "symbol+offset file:line".
-func describe(fr Frame) string {
+// frameText is a Frame as "symbol+offset file:line".
+func frameText(fr Frame) string {
 	text := fmt.Sprintf("%s+%#x", fr.Symbol, fr.SymbolOffset)
 	if fr.Guess {
 		text += "?"
@@ -47,7 +49,7 @@ func TestFrame(t *testing.T) {
 		}
 		m := tr.module(t, NewSymbolizer(DefaultLimit), "/prog")
 		fr := m.Frame(tt.vaddr)
-		if got := describe(fr); got != tt.want || len(fr.Inline) != 0 {
+		if got := frameText(fr); got != tt.want || len(fr.Inline) != 0 {
 			t.Errorf("%s: %q, %d inlined, want %q", tt.name, got, len(fr.Inline), tt.want)
 		}
 		if w := m.Warnings(); len(w) != 0 {
@@ -77,9 +79,62 @@ func TestFrame(t *testing.T) {
 	for vaddr, want := range map[uint64]string{
 		0x22e: "inner+0x1 prog.c:4", 0x240: "outer+0xd prog.c:5", 0x24a: "weak_name+0x9 prog.c:6", 0x22a: "+0x0",
 	} {
-		if got := describe(m.Frame(vaddr)); got != want {
+		if got := frameText(m.Frame(vaddr)); got != want {
 			t.Errorf("no symbol table, %#x: %q, want %q", vaddr, got, want)
 		}
 	}
 	m.Close()
+}
+
+// Names of inlined functions are demangled as well.
+func TestFrameInline(t *testing.T) {
+	tr := newTree(t, map[string][]byte{"/prog": dwarfFile(t, "names")})
+	m := tr.module(t, NewSymbolizer(DefaultLimit), "/prog")
+	defer m.Close()
+	fr := m.Frame(0x40012a)
+	if got, want := frameText(fr), "int shop::pay<int>(int)+0xa names.cc:11"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	want := []Location{
+		{"shop::Till::add(int)", "/src/names.cc", 11},
+		{"shop::pay<int>(int)::{lambda(int)#1}::operator()(int) const", "/src/names.cc", 39},
+		{"int shop::pay<int>(int)", "/src/names.cc", 41},
+	}
+	if !slices.Equal(fr.Inline, want) {
+		t.Errorf("%+v, want %+v", fr.Inline, want)
+	}
+	if again := m.Frame(0x40012a); frameText(again) != frameText(fr) || !slices.Equal(again.Inline, want) {
+		t.Errorf("the second time %+v", again)
+	}
+}
+
+// What dwz moved into a file of its own is followed there.
+func TestFrameAlternate(t *testing.T) {
+	tr := newTree(t, map[string][]byte{"/opt/prog": dwarfFile(t, "dwz1")})
+	s := NewSymbolizer(DefaultLimit)
+	m := tr.module(t, s, "/opt/prog")
+	without := m.Frame(0x400150)
+	if len(m.Warnings()) == 0 {
+		t.Error("no warning that the alternate file is not there")
+	}
+	m.Close()
+	tr.idle(t)
+
+	tr.write(t, "/opt/dwz.alt", dwarfFile(t, "dwz.alt"))
+	m = tr.module(t, s, "/opt/prog")
+	fr := m.Frame(0x400150)
+	if len(fr.Inline) != 2 || fr.Inline[0] != (Location{"outer", "/src/main.c", 12}) || fr.Inline[1].Function != "not_inlined" || len(m.Warnings()) != 0 {
+		t.Errorf("%+v, warnings %q; without the file %+v", fr, m.Warnings(), without)
+	}
+	m.Close()
+	tr.idle(t)
+}
+
+func dwarfFile(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "dwarf", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

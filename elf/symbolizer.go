@@ -37,14 +37,18 @@ type entry struct {
 	opened lazy[*File]
 	crc    lazy[uint32] // of the whole file, for .gnu_debuglink
 
-	file  *File // guarded by acct.mu; nil until opened
-	users int   // guarded by acct.mu; open Modules, and files whose alternate this is
+	file   *File // guarded by acct.mu; nil until opened
+	users  int   // guarded by acct.mu; open Modules, and files whose alternate this is
+	direct int   // guarded by acct.mu; the users that are Modules
 
-	mu     sync.Mutex // above the fields below; taken before acct.mu
-	broken map[string]error
-	finder *finder // of an open Module
-	alt    *entry  // the alternate file, while a Module is open
-	altErr error   // why there is none
+	altMu sync.Mutex // held while the alternate file is looked for; taken before mu
+
+	mu        sync.Mutex // above the fields below; taken before acct.mu
+	broken    map[string]error
+	finder    *finder // of an open Module
+	altLooked bool    // for the alternate file, since a Module is open
+	alt       *entry  // nil when there is none
+	altErr    error   // why
 }
 
 // NewSymbolizer returns a Symbolizer that keeps at most limit bytes of what it
@@ -110,6 +114,9 @@ func (s *Symbolizer) acquireOpened(key Key, open OpenFunc, owner any, r io.Reade
 		s.hits.Add(1)
 	}
 	e.users++
+	if isModule(owner) {
+		e.direct++
+	}
 	fresh := e.users == 1
 	s.acct.mu.Unlock()
 
@@ -183,19 +190,29 @@ func (s *Symbolizer) discard(e *entry) {
 	}
 }
 
+// isModule tells a Module from an entry that uses another one as its alternate.
+func isModule(owner any) bool {
+	_, ok := owner.(*Module)
+	return ok
+}
+
 // release ends the use of an entry by owner; with the last one nothing of it
-// stays open.
+// stays open. The alternate file goes with the last Module: two files that name
+// each other would hold each other for ever.
 func (e *entry) release(owner any) {
 	e.src.drop(owner)
 	e.mu.Lock()
 	e.s.acct.mu.Lock()
 	e.users--
-	last := e.users == 0
+	if isModule(owner) {
+		e.direct--
+	}
+	over := e.direct == 0
 	e.s.acct.mu.Unlock()
 	var alt *entry
-	if last {
+	if over {
 		alt = e.alt
-		e.alt, e.altErr, e.finder = nil, nil, nil
+		e.alt, e.altErr, e.altLooked, e.finder = nil, nil, false, nil
 	}
 	e.mu.Unlock()
 	if alt != nil {
@@ -203,7 +220,8 @@ func (e *entry) release(owner any) {
 	}
 }
 
-// setFinder says where the alternate file of e may be looked for.
+// setFinder says where the alternate file of e may be looked for, while a Module
+// uses e.
 func (e *entry) setFinder(f *finder) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,16 +229,31 @@ func (e *entry) setFinder(f *finder) {
 }
 
 // alternate returns the file that .gnu_debugaltlink names, nil when it names none.
+//
+// mu is not held during the search: what is found may be looking for e.
 func (e *entry) alternate() (*File, error) {
+	e.altMu.Lock()
+	defer e.altMu.Unlock()
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.alt == nil && e.altErr == nil && e.finder != nil {
-		e.alt, e.altErr = e.finder.alternate(e)
+	looked, alt, err, finder := e.altLooked, e.alt, e.altErr, e.finder
+	e.mu.Unlock()
+	if !looked && finder != nil {
+		alt, err = finder.alternate(e)
+		e.mu.Lock()
+		over := e.finder == nil // the last Module was closed meanwhile
+		if !over {
+			e.altLooked, e.alt, e.altErr = true, alt, err
+		}
+		e.mu.Unlock()
+		if over && alt != nil {
+			alt.release(e)
+			alt, err = nil, ErrClosed
+		}
 	}
-	if e.alt == nil {
-		return nil, e.altErr
+	if alt == nil {
+		return nil, err
 	}
-	return e.alt.opened.get(e.alt.open)
+	return alt.opened.get(alt.open)
 }
 
 // guard runs one kind of question to a file. A panic in it is turned into an
