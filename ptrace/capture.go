@@ -71,7 +71,8 @@ type Options struct {
 
 	priority Priority    // start here; "" is PriorityFIFO. Set in tests
 	hook     func(stage) // called by the tracing thread in tests
-	again    bool        // the program was replaced once already
+	done     func(*tracer)
+	again    bool // the program was replaced once already
 }
 
 // stage is a point of a capture at which a test may act.
@@ -183,15 +184,18 @@ func Capture(ctx context.Context, p *proc.Process, o Options) (*Raw, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err = t.capture(ctx); err == nil {
+		if err = t.capture(ctx); errors.Is(err, ErrHeld) {
+			return nil, err // t is the tracing thread's still
+		}
+		if o.done != nil {
+			o.done(t)
+		}
+		if err == nil {
 			var raw *Raw
 			if raw, err = t.result(p); err == nil {
 				raw.Paused += paused
 				return raw, nil
 			}
-		}
-		if errors.Is(err, ErrHeld) {
-			return nil, err // t is the tracing thread's still
 		}
 		paused += t.paused()
 		switch {

@@ -310,33 +310,35 @@ func (t *tracer) refusal(c *tracee) error {
 // seize makes a thread a tracee. Events report new threads and exec. The call may
 // wait for an exec of another thread, which waits for us: see watch.
 func (t *tracer) seize(c *tracee) {
-	for {
+	for range 4 {
 		t.seizing.Store(int64(time.Since(t.begun)) | 1)
-		_, _, e := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(c.tid), 0, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACEEXEC, 0, 0)
+		_, _, c.errno = unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(c.tid), 0, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACEEXEC, 0, 0)
 		t.seizing.Store(0)
-		if e == unix.EINTR {
+		switch c.errno {
+		case 0:
+			c.state = isSeized
+			return
+		case unix.ESRCH:
+			c.state = isEnded
+			return
+		case unix.EINTR:
 			continue
 		}
-		c.errno = e
-		break
-	}
-	switch c.errno {
-	case 0:
-		c.state = isSeized
-	case unix.ESRCH:
-		c.state = isEnded
-	default:
-		c.letter = t.letter(c.tid)
-		switch {
-		case t.peek(c.tid) != unix.ECHILD:
+		if t.peek(c.tid) != unix.ECHILD {
 			c.state = isSeized // attached by the kernel when a tracee created it
-		case c.letter == 0:
-			c.state = isEnded
-		case c.letter == 'Z' || c.letter == 'X':
-			c.state = isZombie
-		default:
-			c.state = isRefused
+			return
 		}
+		switch c.letter = t.letter(c.tid); c.letter {
+		case 0:
+			c.state = isEnded
+			return
+		case 'Z', 'X':
+			c.state = isZombie
+			return
+		}
+		// It may have been one that ended, whose number an exec has taken since.
+		c.state = isRefused
+		nap(200 * time.Microsecond)
 	}
 }
 

@@ -19,6 +19,20 @@ import (
 	"procinsh/proc"
 )
 
+// inspectorEnv names the process that this program, started again, inspects.
+const inspectorEnv = "PTRACE_TEST_INSPECTOR"
+
+func TestMain(m *testing.M) {
+	if pid := os.Getenv(inspectorEnv); pid != "" {
+		inspect(pid)
+	}
+	code := m.Run()
+	if exe, err := built(); err == nil {
+		os.RemoveAll(filepath.Dir(exe))
+	}
+	os.Exit(code)
+}
+
 // built is testdata/capture/target.c, compiled once for all tests.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "procinsh-ptrace-")
@@ -41,6 +55,7 @@ type target struct {
 	lines *bufio.Scanner
 	facts map[string]string
 	pid   int32
+	ended bool
 }
 
 // startTarget starts the target and waits until it is ready. It ends with the test.
@@ -74,12 +89,19 @@ func startProgram(t *testing.T, cmd *exec.Cmd) *target {
 		t.Fatal(err)
 	}
 	tg := &target{t: t, cmd: cmd, in: in, lines: bufio.NewScanner(out), facts: map[string]string{}, pid: int32(cmd.Process.Pid)}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
+	t.Cleanup(func() { tg.end() })
 	tg.until("READY")
 	return tg
+}
+
+// end kills the target, if it has not ended, and returns what Wait says.
+func (tg *target) end() error {
+	if tg.ended {
+		return nil
+	}
+	tg.ended = true
+	tg.cmd.Process.Kill()
+	return tg.cmd.Wait()
 }
 
 // until reads facts up to a line.
@@ -121,30 +143,41 @@ func (tg *target) signal(s unix.Signal) {
 	}
 }
 
-// identify returns the identity of a process that runs now.
-func identify(t testing.TB, pid int32) proc.ID {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+// procID returns the identity of a process that runs now, the zero ID when none does.
+func procID(pid int32) proc.ID {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	start, err := strconv.ParseUint(f[22-3], 10, 64)
-	if err != nil {
-		t.Fatal(err)
+	if len(f) < 20 {
+		return proc.ID{}
 	}
+	start, _ := strconv.ParseUint(f[22-3], 10, 64)
 	return proc.ID{PID: pid, StartTicks: start}
 }
 
-// open opens a process of the real procfs.
-func open(t testing.TB, pid int32) *proc.Process {
+func identify(t testing.TB, pid int32) proc.ID {
+	t.Helper()
+	id := procID(pid)
+	if id.StartTicks == 0 && pid != 1 {
+		t.Fatalf("no process %d", pid)
+	}
+	return id
+}
+
+// openNow opens a process of the real procfs that may just have ended.
+func openNow(t testing.TB, pid int32) (*proc.Process, error) {
 	t.Helper()
 	fs, err := proc.Open("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { fs.Close() })
-	p, err := fs.OpenProcess(identify(t, pid))
+	defer fs.Close()
+	return fs.OpenProcess(procID(pid))
+}
+
+// open opens a process of the real procfs for the length of the test.
+func open(t testing.TB, pid int32) *proc.Process {
+	t.Helper()
+	p, err := openNow(t, pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (t *tracer) reapListed(buf []byte) {
 			if size <= header || size > len(b) {
 				return
 			}
-			if tid := number(b[header:size]); tid > 0 && reapDead(tid) {
+			if tid := number(b[header:size]); tid > 0 && tid != t.pid && reapDead(tid) {
 				t.rescued.Add(1)
 			}
 			b = b[size:]

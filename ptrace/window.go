@@ -240,10 +240,15 @@ func (t *tracer) peek(tid int32) unix.Errno {
 	}
 }
 
+// reap takes the exit status of a tracee, so that an exec goes on that waits for its
+// end. Nobody waits for that of a main thread but its parent, who may be another
+// part of this program.
 func (t *tracer) reap(c *tracee) {
-	unix.RawSyscall6(unix.SYS_WAITID, unix.P_PID, uintptr(c.tid), uintptr(unsafe.Pointer(&t.info)),
-		unix.WEXITED|unix.WNOHANG|unix.WALL|unix.WNOTHREAD, 0, 0)
 	c.state = isEnded
+	if c.tid != t.pid {
+		unix.RawSyscall6(unix.SYS_WAITID, unix.P_PID, uintptr(c.tid), uintptr(unsafe.Pointer(&t.info)),
+			unix.WEXITED|unix.WNOHANG|unix.WALL|unix.WNOTHREAD, 0, 0)
+	}
 }
 
 // stand notes that a thread stands, and for what. status is the signal, and the
