@@ -266,6 +266,7 @@ test('what is fetched is fetched once and on refresh, whatever the stream does',
   for (const key of ['2', '3', '4', '5', '6', '7', '8', '1', '4', '5', '6', '7', '8', '2', '1']) {
     await page.keyboard.press(key);
     await page.waitForTimeout(120);
+    if (key === '3') await page.waitForSelector('[data-hex]');
     await tick(page, fixture);
   }
   await tick(page, fixture, 10);

@@ -357,6 +357,12 @@ export function ProcessPage(props: ProcessPageProps) {
     if (shown) document.title = `procinsh / ${name}`;
   }, [shown, name]);
 
+  // The other sections are loaded as soon as this one has something to show, so that
+  // opening one is no wait; a failure is tried again when one is opened.
+  useEffect(() => {
+    if (shown && heard > 0) sections().catch(() => {});
+  }, [shown, heard > 0]);
+
   // What is fetched is fetched when its section is first opened.
   useEffect(() => {
     if (shown && heard > 0) panels.of(section)?.open();
