@@ -11,9 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // tree is a Roots below a folder; it counts what it has open.
@@ -47,8 +46,8 @@ func (tr tree) Open(path string) (io.ReaderAt, int64, Key, io.Closer, error) {
 	if err != nil {
 		return nil, 0, Key{}, nil, err
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &st); err != nil {
 		return nil, 0, Key{}, nil, err
 	}
 	tr.open.Add(1)
