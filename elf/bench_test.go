@@ -9,7 +9,7 @@ import (
 const libcPath = "/usr/lib/x86_64-linux-gnu/libc.so.6"
 
 // libcTree is the real root, and an address in the middle of qsort.
-func libcTree(b *testing.B) (tr tree, vaddr uint64) {
+func libcTree(b testing.TB) (tr tree, vaddr uint64) {
 	if _, err := os.Stat(libcPath); err != nil {
 		b.Skip("no " + libcPath)
 	}

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	maxMangled       = 4096 // bytes of a name that is demangled; longer ones stay raw
-	maxDemangledBits = 12
-	maxDemangled     = 1 << maxDemangledBits // bytes of a demangled name; a longer one is cut and ends with …
+	maxMangled    = 4096 // bytes of a name that is demangled; longer ones stay raw
+	demangledBits = 12
+	maxDemangled  = 1 << demangledBits // bytes of a demangled name; a longer one is cut and ends with …
 )
 
 // Demangle returns the name as its author wrote it: C++ (Itanium ABI), Rust
@@ -24,7 +24,7 @@ func Demangle(name string) string {
 	if i := rustSuffix(name); i >= 0 {
 		base, suffix = name[:i], name[i:]
 	}
-	out, err := demangle.ToString(base, demangle.MaxLength(maxDemangledBits))
+	out, err := demangle.ToString(base, demangle.MaxLength(demangledBits))
 	if err != nil {
 		return name
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -137,4 +138,24 @@ func dwarfFile(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// The C library of this system, described by its separate debug file.
+func TestLibcDebugFile(t *testing.T) {
+	tr, vaddr := libcTree(t)
+	s := NewSymbolizer(DefaultLimit)
+	m := tr.module(t, s, libcPath)
+	if m.debugFile() == nil {
+		m.Close()
+		t.Skip("no debug file of " + libcPath)
+	}
+	fr := m.Frame(vaddr)
+	if fr.Symbol != "qsort" || fr.Guess || !strings.HasSuffix(fr.SourceFile, "sort.c") || fr.Line == 0 || len(m.Warnings()) != 0 {
+		t.Errorf("%+v, warnings %q", fr, m.Warnings())
+	}
+	m.Close()
+	tr.idle(t)
+	if st := s.Stats(); st.Files != 2 || st.Bytes > 16<<20 {
+		t.Errorf("%+v for one address", st)
+	}
 }

@@ -91,6 +91,9 @@ func (s *Symbolizer) File(key Key, open OpenFunc, roots []Roots, path string) (*
 		return nil, err
 	}
 	m.main = e
+	for _, w := range m.File().Warnings() {
+		m.warn(errors.New(w))
+	}
 	e.setFinder(&m.find)
 	return m, nil
 }

@@ -185,6 +185,18 @@ func TestModuleChanged(t *testing.T) {
 	}
 }
 
+// What Open could not use is told with the path of the file.
+func TestModuleOpenWarnings(t *testing.T) {
+	b := progFile(t, "prog")
+	le.PutUint64(b[40:], 1<<40) // e_shoff
+	tr := newTree(t, map[string][]byte{"/prog": b})
+	m := tr.module(t, NewSymbolizer(DefaultLimit), "/prog")
+	defer m.Close()
+	if w := m.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "/prog: no sections: ") {
+		t.Errorf("warnings %q", w)
+	}
+}
+
 type panicReader struct{}
 
 func (panicReader) ReadAt([]byte, int64) (int, error) { panic("reader on fire") }
