@@ -146,11 +146,14 @@ func (l *dwLines) parseHeader(u *dwUnit, r *dwBuf, offSize int, at uint64) error
 	}
 	r.u8() // default_is_stmt
 	l.lineBase, l.rng, l.opBase = int64(int8(r.u8())), uint64(r.u8()), r.u8()
-	if r.bad || l.rng == 0 || l.opBase == 0 {
+	if r.bad || r.pos > program || l.rng == 0 || l.opBase == 0 {
 		return dwFormatError("line range %d, first special opcode %d", l.rng, l.opBase)
 	}
 	l.lengths = append([]byte(nil), r.take(uint64(l.opBase-1))...)
-	h := dwBuf{b: r.b[:program], pos: r.pos, bad: r.bad}
+	if r.pos > program {
+		r.bad = true
+	}
+	h := dwBuf{b: r.b[:program], pos: min(r.pos, program), bad: r.bad}
 	if err := l.readFiles(u, &h, at); err != nil {
 		return err
 	}
