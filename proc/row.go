@@ -61,13 +61,11 @@ func (r *reader) clock() int64 { return r.now + int64(time.Since(r.begun)) }
 
 // Names below /proc/PID with the NUL that openat wants.
 var (
-	nameStat    = []byte("stat\x00")
-	nameStatus  = []byte("status\x00")
-	nameStatm   = []byte("statm\x00")
-	nameIO      = []byte("io\x00")
-	nameExe     = []byte("exe\x00")
-	nameCmdline = []byte("cmdline\x00")
-	nameCgroup  = []byte("cgroup\x00")
+	nameStat   = []byte("stat\x00")
+	nameStatus = []byte("status\x00")
+	nameStatm  = []byte("statm\x00")
+	nameIO     = []byte("io\x00")
+	nameCgroup = []byte("cgroup\x00")
 )
 
 // slurp reads a short file in one read: the kernel prints it whole when the

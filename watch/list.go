@@ -38,8 +38,7 @@ type ListWant struct {
 	IO   bool
 }
 
-func (w ListWant) has(o ListWant) bool      { return (w.Maps || !o.Maps) && (w.IO || !o.IO) }
-func (w ListWant) with(o ListWant) ListWant { return ListWant{w.Maps || o.Maps, w.IO || o.IO} }
+func (w ListWant) has(o ListWant) bool { return (w.Maps || !o.Maps) && (w.IO || !o.IO) }
 
 // ListRow is a row with what two samples say.
 //
