@@ -19,7 +19,7 @@ import (
 const (
 	maxVDSO         = 64 << 10 // bytes of the vdso that are read from memory
 	maxOpenModules  = 4096     // files of one process that are opened for symbols
-	maxFrameCache   = 16384    // addresses of one answer whose names are kept
+	maxFrameCache   = 16384    // addresses of one answer whose names are kept, as frames and as targets of branches
 	maxModWarnings  = 32       // warnings of one answer about files
 	maxFunctionHead = 64       // bytes at a function's start that are searched for its frame pointer
 )
@@ -55,6 +55,7 @@ type Modules struct {
 	state    map[int]*mapped // by position in maps
 	opened   map[fileID]*module
 	frames   map[uint64]elf.Frame
+	names    map[uint64]string
 	jit      *perfMap // nil until looked for
 	jitNone  bool
 	warnings []string
@@ -89,7 +90,7 @@ func OpenModules(fs *proc.FS, id proc.ID, symbols *Symbols, maps []proc.Mapping,
 	}
 	m := &Modules{
 		symbols: symbols, id: id, maps: maps, memory: memory, files: files,
-		state: make(map[int]*mapped), opened: make(map[fileID]*module), frames: make(map[uint64]elf.Frame),
+		state: make(map[int]*mapped), opened: make(map[fileID]*module), frames: make(map[uint64]elf.Frame), names: make(map[uint64]string),
 	}
 	m.roots = []elf.Roots{root{files}}
 	if own, err := fs.OwnFiles(); err == nil {
@@ -350,17 +351,8 @@ func (m *Modules) rules(addr uint64) (r elf.Rules, bias uint64, err error) {
 
 // function returns the start of the function that is known to hold addr.
 func (m *Modules) function(addr uint64) (start uint64, ok bool) {
-	s := m.at(addr)
-	if s != nil && s.module.elf != nil && s.ok {
-		_, offset, guess, ok := s.module.elf.Symbol(addr - s.bias)
-		if ok && !guess {
-			return addr - offset, true
-		}
-	}
-	if _, offset, ok := m.jitName(addr); ok {
-		return addr - offset, true
-	}
-	return 0, false
+	_, offset, ok := m.symbol(addr)
+	return addr - offset, ok
 }
 
 // lookup returns what the files say of addr.
@@ -384,16 +376,35 @@ func (m *Modules) lookup(addr uint64) elf.Frame {
 }
 
 // Name returns the function at addr as "name" or "name+0x10", "" when none is
-// known for sure; a disassembler shows it for the targets of branches.
+// known for sure; a disassembler shows it for the targets of branches. It reads
+// symbol tables, no debug information.
 func (m *Modules) Name(addr uint64) string {
-	f := m.lookup(addr)
-	switch {
-	case f.Symbol == "" || f.Guess:
-		return ""
-	case f.SymbolOffset == 0:
-		return f.Symbol
+	if name, ok := m.names[addr]; ok {
+		return name
 	}
-	return fmt.Sprintf("%s+%#x", f.Symbol, f.SymbolOffset)
+	name, offset, ok := m.symbol(addr)
+	switch {
+	case !ok:
+		name = ""
+	case offset != 0:
+		name = fmt.Sprintf("%s+%#x", name, offset)
+	}
+	if len(m.names) < maxFrameCache {
+		m.names[addr] = name
+	}
+	return name
+}
+
+// symbol returns the function that is known to hold addr.
+func (m *Modules) symbol(addr uint64) (name string, offset uint64, ok bool) {
+	if s := m.at(addr); s != nil && s.module.elf != nil && s.ok {
+		name, offset, guess, ok := s.module.elf.Symbol(addr - s.bias)
+		return name, offset, ok && !guess
+	}
+	if name, offset, ok = m.jitName(addr); ok {
+		name = elf.Demangle(name)
+	}
+	return name, offset, ok
 }
 
 // Frame is one call of a stack, with names.

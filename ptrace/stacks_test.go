@@ -238,7 +238,7 @@ func TestMemories(t *testing.T) {
 // codeAlone is a process that has nothing but two pieces of code at 0x1000 and
 // 0x2000, and a stack.
 func codeAlone() *Modules {
-	m := &Modules{jitNone: true, state: map[int]*mapped{}, opened: map[fileID]*module{}, frames: map[uint64]elf.Frame{}}
+	m := &Modules{jitNone: true, state: map[int]*mapped{}, opened: map[fileID]*module{}, frames: map[uint64]elf.Frame{}, names: map[uint64]string{}}
 	for _, v := range []struct {
 		start uint64
 		perm  string

@@ -227,3 +227,47 @@ sorted([2, 1], key=key)`},
 		})
 	}
 }
+
+// A browser has many processes and threads, and no tables for most of its code.
+func TestUnwindBrowser(t *testing.T) {
+	if os.Getenv("COMPARE_INSTANTS") == "" {
+		t.Skip("starts a browser: set COMPARE_INSTANTS")
+	}
+	needTool(t, "eu-stack", "chromium")
+	cmd := exec.Command("sh", "-c", `echo READY; exec chromium --headless --no-sandbox --disable-gpu --user-data-dir="$1" --remote-debugging-port=0 about:blank`, "sh", t.TempDir())
+	p := startCmd(t, cmd)
+	time.Sleep(5 * time.Second)
+	pids := []int{p.pid()}
+	for i := 0; i < len(pids); i++ {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pids[i]))
+		for _, task := range tasks {
+			text, _ := os.ReadFile(task)
+			for _, f := range strings.Fields(string(text)) {
+				pid, _ := strconv.Atoi(f)
+				pids = append(pids, pid)
+			}
+		}
+	}
+	symbols := NewSymbols(elf.DefaultLimit)
+	var s score
+	for _, pid := range pids {
+		unix.Kill(pid, unix.SIGSTOP)
+		await(t, pid, "TtZ")
+		process, mods := mappedOf(t, idOf(t, pid), symbols)
+		for tid, pcs := range euStack(t, pid) {
+			regs, err := registersOf(tid)
+			if err != nil {
+				continue // ended
+			}
+			raw, stop, _ := Unwind(regs, Live{process}, mods, 0)
+			if s.add(raw, pcs, mods) {
+				t.Logf("thread %d, %s\n%s", tid, stop, sideBySide(raw, pcs, mods))
+			}
+		}
+		unix.Kill(pid, unix.SIGCONT)
+	}
+	t.Logf("%d processes, %d threads: %d of %d frames equal, %d found here", len(pids), s.walks, s.same, s.theirs, s.ours)
+	if s.walks < 20 || s.same*100 < s.theirs*99 {
+		t.Errorf("%d threads: %d of %d frames equal", s.walks, s.same, s.theirs)
+	}
+}

@@ -232,6 +232,41 @@ func TestUnwindPLT(t *testing.T) {
 	}
 }
 
+// The vdso is in no file; its tables are read from memory.
+func TestUnwindVDSO(t *testing.T) {
+	needRoot(t)
+	p := start(t, compile(t, "chains.c", bareFlags...), "deep")
+	await(t, p.pid(), "S")
+	regs, err := registersOf(p.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, mods := mappedOf(t, p.id(), NewSymbols(elf.DefaultLimit))
+	i := slices.IndexFunc(mods.maps, func(v proc.Mapping) bool { return v.Path == "[vdso]" })
+	if i < 0 {
+		t.Skip("the process has no vdso")
+	}
+	found := 0
+	for at := mods.maps[i].Start; at < mods.maps[i].End; at++ {
+		name := mods.Name(at)
+		if !slices.Contains([]string{"clock_gettime", "gettimeofday", "time", "getcpu"}, strings.TrimPrefix(name, "__vdso_")) {
+			continue
+		}
+		found++
+		regs.Set(elf.RegRIP, at)
+		raw, stop, mayMiss := Unwind(regs, Live{process}, mods, 0)
+		w := walk{mods.Symbolize(raw), stop, mayMiss}
+		w.want(t, name, "stop_here", "deep", "deep")
+		checkBy(t, w.frames, map[int]Found{1: ByCFI})
+		if stop != StopEnd || w.frames[0].Module != "[vdso]" || w.frames[0].ModuleOffset != at-mods.maps[i].Start {
+			t.Errorf("%v", w)
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d functions in the vdso", found)
+	}
+}
+
 // Between push and mov of a prologue the frame pointer is still the caller's.
 func TestUnwindInsidePrologue(t *testing.T) {
 	needRoot(t)
