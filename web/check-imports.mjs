@@ -26,7 +26,7 @@ const LAYERS = [
   { name: 'store', files: /^store\.ts$/, why: 'the store knows what the server said, not how it looks' },
   {
     name: 'parts',
-    files: /^(table|strip|striprow|chart|hexview|spark)\.tsx?$|^(lamps|bar|sheet|sheets|lazy)\.tsx$/,
+    files: /^(table|paint|rowline|strip|striprow|chart|hexview|spark)\.tsx?$|^(lamps|bar|sheet|sheets|lazy)\.tsx$/,
     within: true,
     why: 'parts are shared by pages and know none of them',
   },

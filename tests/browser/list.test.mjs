@@ -227,7 +227,7 @@ test('hold: the picture stands, stays usable, marks what ended; live again catch
   await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
   await page.click('.held button:has-text("Live")');
-  await page.waitForSelector('.lamp:has-text("LIVE")');
+  await page.waitForSelector('.held', { state: 'detached' });
   await rowOf(page, 60002).waitFor();
   assert.equal(await rowOf(page, 20990).count(), 0);
 });
@@ -311,7 +311,7 @@ test('rewind: a drag on a gauge shows that second, Escape returns', async (t) =>
   assert.equal(await rowOf(page, 912).count(), 1, 'and who ran then');
   assert.equal(await cell(page, 1502, 'thr').textContent(), '–');
   await page.keyboard.press('Escape');
-  await page.waitForSelector('.lamp:has-text("LIVE")');
+  await page.waitForSelector('.held', { state: 'detached' });
   await until(async () => (await rowOf(page, 912).count()) === 0);
   // The same by keyboard, from the slider of a held list.
   await page.keyboard.press('Space');
@@ -433,7 +433,7 @@ test('save as JSON and open it again', async (t) => {
   await until(async () => (await names(page))[0] === 'go');
   assert.equal(await shown(page), '38 of 38 shown');
   await page.keyboard.press('Escape');
-  await page.waitForSelector('.lamp:has-text("LIVE")');
+  await page.waitForSelector('.held', { state: 'detached' });
 });
 
 test('names are text: markup, terminal codes and direction marks do nothing', async (t) => {

@@ -82,6 +82,17 @@ export class History {
     this.columns = Array.from({ length: TICKS }, () => new Column(size));
   }
 
+  // clone is the minute as it stands, for a list that is held.
+  clone(): History {
+    const other = new History(this.size);
+    other.columns.forEach((column, i) => {
+      column.copy(this.columns[i] as Column);
+    });
+    other.at = this.at.slice();
+    other.head = this.head;
+    return other;
+  }
+
   get bytes(): number {
     return this.size * TICKS * (4 + 8 + 4 + 4 + 1);
   }

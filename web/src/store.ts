@@ -30,6 +30,15 @@ export interface Point {
   write: number | null;
 }
 
+// Frozen is what a list that is not live is looked at with: the minute up to the moment
+// it was left, with copies of all rows in it.
+interface Frozen {
+  history: History;
+  rows: Row[];
+  points: readonly Point[];
+  totals: Totals | null;
+}
+
 interface Turn {
   at: number;
   started: number;
@@ -56,6 +65,7 @@ export class ListStore {
   // kept is the selected row: it stays after its end until something else is selected.
   kept: Row | null = null;
 
+  private frozen: Frozen | null = null;
   private ended: Row[] = []; // still marked on screen
   private past: Row[] = []; // gone from the screen, still in the minute
   private turns: Turn[] = [];
@@ -71,6 +81,21 @@ export class ListStore {
 
   get capturedAt(): number {
     return this.table.capturedAt;
+  }
+
+  // What the screen shows of the host: the newest, or what was when the list was held.
+  get shownHistory(): History {
+    return this.frozen?.history ?? this.history;
+  }
+
+  get shownPoints(): readonly Point[] {
+    return this.frozen?.points ?? this.points;
+  }
+
+  get shownTotals(): Totals | null {
+    const newest = this.totals.value; // read in any case, so that readers follow it
+    void this.frame.value;
+    return this.frozen ? this.frozen.totals : newest;
   }
 
   // rows are those of the moment on screen.
@@ -109,12 +134,14 @@ export class ListStore {
   private event(name: string, data: unknown): void {
     if (name === 'totals') this.takeTotals(data as Totals);
     else if (name === 'processes') this.takeWhole(data as ProcessesEvent);
-    else if (name === 'processes_delta') {
-      const before = this.table.capturedAt;
-      const change = this.table.delta(data as ProcessesDelta);
-      if (change) this.apply(change, before);
-      else this.live.restart();
-    }
+    else if (name === 'processes_delta') this.takeDelta(data as ProcessesDelta);
+  }
+
+  takeDelta(event: ProcessesDelta): void {
+    const before = this.table.capturedAt;
+    const change = this.table.delta(event);
+    if (change) this.apply(change, before);
+    else this.live.restart();
   }
 
   takeWhole(event: ProcessesEvent): void {
@@ -202,7 +229,7 @@ export class ListStore {
     this.past.push(row);
   }
 
-  private takeTotals(totals: Totals): void {
+  takeTotals(totals: Totals): void {
     const last = this.points.at(-1);
     if (last && totals.captured_at <= last.at) return;
     this.points.push({
@@ -225,49 +252,62 @@ export class ListStore {
     this.tick.value++;
   }
 
+  private freeze(): Frozen {
+    const rows: Row[] = [];
+    for (const list of [this.table.live.values(), this.ended, this.past]) for (const row of list) rows.push(row.copy());
+    this.frozen = { history: this.history.clone(), rows, points: [...this.points], totals: this.totals.value };
+    return this.frozen;
+  }
+
   hold(): void {
+    const onScreen = new Set(this.rows().map((row) => row.key));
     const rows = new Map<string, Row>();
-    for (const row of this.rows()) rows.set(row.key, row.copy());
+    for (const row of this.freeze().rows) if (onScreen.has(row.key)) rows.set(row.key, row);
     this.setFrame({ kind: 'held', at: this.capturedAt, since: Date.now(), rows, started: 0, exited: 0 });
   }
 
   release(): void {
-    if (this.frame.value.kind !== 'live') this.setFrame({ kind: 'live' });
+    if (this.frame.value.kind === 'live') return;
+    this.frozen = null;
+    this.setFrame({ kind: 'live' });
   }
 
   // rewind shows the second that was captured nearest to a time; it gives false when
   // nothing was captured around it.
   rewind(time: number): boolean {
+    if (this.frame.value.kind === 'file') return false;
+    const { history, rows: all } = this.frozen ?? this.freeze();
     let best = -1;
     let least = 2500;
     for (let back = 0; back < TICKS; back++) {
-      const at = this.history.time(back);
+      const at = history.time(back);
       if (at === 0 || Math.abs(at - time) >= least) continue;
       least = Math.abs(at - time);
       best = back;
     }
-    if (best < 0) return false;
-    const at = this.history.time(best);
+    if (best < 0) {
+      if (this.frame.value.kind === 'live') this.frozen = null;
+      return false;
+    }
+    const at = history.time(best);
     const frame = this.frame.value;
     if (frame.kind === 'past' && frame.at === at) return true;
     const rows = new Map<string, Row>();
-    for (const list of [this.table.live.values(), this.ended, this.past]) {
-      for (const row of list) {
-        const moment = this.history.moment(row.slot, best);
-        if (!moment) continue;
-        const copy = new Row({
-          ...row.summary,
-          state: moment.state,
-          cpu_percent: moment.cpu,
-          rss_bytes: moment.rss,
-          read_bytes_rate: moment.read,
-          write_bytes_rate: moment.write,
-        });
-        copy.maps = row.maps;
-        copy.slot = row.slot;
-        copy.born = row.born;
-        rows.set(copy.key, copy);
-      }
+    for (const row of all) {
+      const moment = history.moment(row.slot, best);
+      if (!moment) continue;
+      const copy = new Row({
+        ...row.summary,
+        state: moment.state,
+        cpu_percent: moment.cpu,
+        rss_bytes: moment.rss,
+        read_bytes_rate: moment.read,
+        write_bytes_rate: moment.write,
+      });
+      copy.maps = row.maps;
+      copy.slot = row.slot;
+      copy.born = row.born;
+      rows.set(copy.key, copy);
     }
     this.setFrame({ kind: 'past', at, rows });
     return true;
@@ -279,6 +319,7 @@ export class ListStore {
       const row = new Row(summary);
       rows.set(row.key, row);
     }
+    this.frozen = null;
     this.setFrame({ kind: 'file', at: saved.captured_at, rows, name });
   }
 }

@@ -5,27 +5,13 @@
 // top of the list (index × row height); the canvas lies over the mounted rows and
 // moves with them.
 
-import type { Column, Show } from './columns';
+import type { Column } from './columns';
 import type { Row } from './deltas';
-import { ago, UNKNOWN } from './format';
-import { type History, TICKS } from './history';
-import { palette } from './palette';
-import { dark } from './settings';
-import { drawRow, layoutRow, type Segment, type StripPalette, stripPalette } from './striprow';
-import type { Order } from './tree';
+import type { History } from './history';
+import { Painter } from './paint';
+import { type Layout, type Line, make, makeLine, updateLine, type View } from './rowline';
 
 const OVERSCAN = 3;
-// maxGuides levels of tree lines are drawn; deeper rows say their level.
-const maxGuides = 10;
-
-export interface View {
-  order: Order;
-  show: Show;
-  tree: boolean;
-  collapsed: (row: Row) => boolean;
-  selected: string | null; // key
-  live: boolean; // marks are counted on only in the live list
-}
 
 export interface Actions {
   href(row: Row): string;
@@ -38,86 +24,13 @@ export interface Actions {
   hover(inside: boolean): void;
 }
 
-export interface Layout {
-  columns: readonly Column[];
-  widths: readonly number[]; // CSS px, one a column
-  rowHeight: number;
-  narrow: boolean; // two lines a row
-}
-
-interface Cell {
-  element: HTMLElement;
-  node: Text;
-  text: string;
-  tone: string;
-  hinted: boolean;
-}
-
-interface Line {
-  element: HTMLElement;
-  cells: Cell[];
-  guide: Text;
-  twist: HTMLElement;
-  link: HTMLAnchorElement;
-  mark: Text;
-  row: Row | null;
-  summary: unknown;
-  index: number;
-  className: string;
-  level: number;
-  expanded: string;
-  selected: boolean;
-  twisted: string;
-  tab: number;
-  place: number; // among the body's elements before this render, -1 when not there
-}
-
-function make(tag: string, className: string, role?: string): HTMLElement {
-  const element = document.createElement(tag);
-  element.className = className;
-  if (role) element.setAttribute('role', role);
-  return element;
-}
-
-// guideText draws the lines from the root down to a row.
-function guideText(row: Row, order: Order): string {
-  if (row.depth === 0) return '';
-  if (row.depth > maxGuides) return `⋯ ${row.depth} ${order.hasNextShown(row) ? '├ ' : '└ '}`;
-  let text = order.hasNextShown(row) ? '├ ' : '└ ';
-  for (let up = row.parent; up && up.depth > 0; up = up.parent) {
-    text = (order.hasNextShown(up) ? '│ ' : '  ') + text;
-  }
-  return text;
-}
-
-function toneOf(column: Column, text: string, row: Row): string {
-  switch (column.id) {
-    case 'state':
-      return text === 'R' ? 'ok' : text === 'D' || text === 'Z' ? 'bad' : '';
-    case 'user':
-      return row.summary.uid === 0 ? 'quiet' : '';
-    case 'command':
-    case 'exe':
-    case 'cgroup':
-    case 'ppid':
-    case 'tty':
-      return 'second';
-    case 'pid':
-      return 'quiet';
-    case 'maps':
-      return 'quiet';
-    default:
-      return text === '0' || text === '0.0' || text === UNKNOWN ? 'quiet' : '';
-  }
-}
-
 export class Table {
   readonly element: HTMLElement; // the treegrid
   private readonly head: HTMLElement;
   private readonly scroller: HTMLElement;
   private readonly space: HTMLElement;
   private readonly body: HTMLElement;
-  private readonly canvas: HTMLCanvasElement;
+  private readonly painter = new Painter();
   private layout: Layout = { columns: [], widths: [], rowHeight: 24, narrow: false };
   private view: View | null = null;
   private readonly bound = new Map<Row, Line>();
@@ -127,7 +40,6 @@ export class Table {
   private active: Row | null = null; // the row with the tab stop
   private sort = '';
   private first = 0;
-  private readonly buffer = new Float32Array(TICKS);
   private readonly observer: ResizeObserver;
   // Cached, since reading it from the element would force a layout in each render.
   private top = 0;
@@ -137,7 +49,7 @@ export class Table {
 
   constructor(
     private readonly actions: Actions,
-    private readonly history: History,
+    private readonly history: () => History,
   ) {
     this.element = make('div', 'grid', 'treegrid');
     this.element.setAttribute('aria-label', 'Processes');
@@ -149,10 +61,7 @@ export class Table {
     headGroup.append(this.head);
     this.space = make('div', 'grid-space');
     this.body = make('div', 'grid-body', 'rowgroup');
-    this.canvas = document.createElement('canvas');
-    this.canvas.className = 'grid-canvas';
-    this.canvas.setAttribute('aria-hidden', 'true');
-    this.space.append(this.body, this.canvas);
+    this.space.append(this.body, this.painter.canvas);
     this.scroller.append(headGroup, this.space);
     this.element.append(this.scroller);
     this.observer = new ResizeObserver(() => this.measure());
@@ -275,7 +184,7 @@ export class Table {
       layout.columns.every((column, i) => column === this.layout.columns[i]) &&
       layout.narrow === this.layout.narrow;
     this.layout = layout;
-    this.palette = null;
+    this.painter.forget();
     const template = layout.widths.map((w) => `${w}px`).join(' ');
     this.element.style.setProperty('--cols', template);
     this.element.style.setProperty('--row', `${layout.rowHeight}px`);
@@ -435,7 +344,7 @@ export class Table {
     for (let i = first; i < last; i++) {
       const row = rows[i] as Row;
       const line = this.bind(row);
-      this.update(line, row, i, view);
+      updateLine(line, row, i, view, layout, this.actions.href);
       wantedLines.push(line);
     }
     for (const line of this.pool) {
@@ -447,7 +356,7 @@ export class Table {
       // Above or below the window, where its place on the screen is.
       const line = this.bind(away);
       const index = rows.indexOf(away);
-      this.update(line, away, index, view);
+      updateLine(line, away, index, view, layout, this.actions.href);
     }
     if (this.pool.length > 64) this.pool.length = 64;
     if (focused && focused.row === null) {
@@ -458,7 +367,7 @@ export class Table {
       }
     }
     this.tabStop(view);
-    this.draw(first, last);
+    this.painter.draw(this.history(), view.order, layout, first, last);
   }
 
   // arrange brings the elements into the order of the screen, for those who read them
@@ -494,305 +403,20 @@ export class Table {
     }
   }
 
+  private fresh(): Line {
+    const line = makeLine(this.layout.columns);
+    this.lines.set(line.element, line);
+    return line;
+  }
+
   private bind(row: Row): Line {
     const known = this.bound.get(row);
     if (known) return known;
-    const line = this.pool.pop() ?? this.makeLine();
+    const line = this.pool.pop() ?? this.fresh();
     line.row = row;
     line.summary = null;
     this.bound.set(row, line);
     return line;
-  }
-
-  private makeLine(): Line {
-    const element = make('div', 'row', 'row');
-    element.tabIndex = -1;
-    const guide = document.createTextNode('');
-    const twist = make('span', 'twist');
-    twist.setAttribute('aria-hidden', 'true');
-    const link = document.createElement('a');
-    link.className = 'row-link';
-    link.tabIndex = -1;
-    const mark = document.createTextNode('');
-    const cells = this.layout.columns.map((column): Cell => {
-      const kind = `cell c-${column.id}${column.right ? ' cell-right' : ''}${column.mono ? ' cell-mono' : ''}`;
-      const cell = make('div', kind, column.id === 'name' ? 'rowheader' : 'gridcell');
-      const node = document.createTextNode('');
-      if (column.id === 'name') {
-        const lead = make('span', 'guide');
-        lead.setAttribute('aria-hidden', 'true');
-        lead.append(guide);
-        const word = make('span', 'mark');
-        word.append(mark);
-        link.append(node);
-        cell.append(lead, twist, link, word);
-      } else cell.append(node);
-      element.append(cell);
-      return { element: cell, node, text: '', tone: '', hinted: false };
-    });
-    const line: Line = {
-      element,
-      cells,
-      guide,
-      twist,
-      link,
-      mark,
-      row: null,
-      summary: null,
-      index: -1,
-      className: 'row',
-      level: 0,
-      expanded: '',
-      selected: false,
-      twisted: '',
-      tab: -1,
-      place: -1,
-    };
-    this.lines.set(element, line);
-    return line;
-  }
-
-  private update(line: Line, row: Row, index: number, view: View): void {
-    const { element } = line;
-    if (line.index !== index) {
-      line.index = index;
-      element.style.transform = `translateY(${index * this.layout.rowHeight}px)`;
-      element.setAttribute('aria-rowindex', String(index + 2));
-    }
-    const now = view.show.now;
-    const isNew = view.live && row.born > 0 && row.gone === 0 && now - row.born < 5000;
-    const dim = !row.match;
-    const selected = row.key === view.selected;
-    let className = 'row';
-    if (row.gone) className += ' row-gone';
-    else if (isNew) className += ' row-new';
-    if (dim) className += ' row-dim';
-    if (selected) className += ' row-selected';
-    if (row.sums) className += ' row-sum';
-    if (className !== line.className) {
-      line.className = className;
-      element.className = className;
-    }
-    if (selected !== line.selected) {
-      line.selected = selected;
-      if (selected) element.setAttribute('aria-selected', 'true');
-      else element.removeAttribute('aria-selected');
-    }
-    const level = view.tree ? row.depth + 1 : 0;
-    if (level !== line.level) {
-      line.level = level;
-      if (level) element.setAttribute('aria-level', String(level));
-      else element.removeAttribute('aria-level');
-    }
-    const expanded = view.tree && row.firstChild ? String(!view.collapsed(row)) : '';
-    if (expanded !== line.expanded) {
-      line.expanded = expanded;
-      if (expanded) element.setAttribute('aria-expanded', expanded);
-      else element.removeAttribute('aria-expanded');
-    }
-    const twisted = expanded === '' ? '' : expanded === 'true' ? '▾' : '▸';
-    if (twisted !== line.twisted) {
-      line.twisted = twisted;
-      line.twist.textContent = twisted;
-    }
-    write(line.guide, view.tree ? guideText(row, view.order) : '');
-    let mark = '';
-    if (row.gone) mark = view.live ? `exited ${ago(now - row.gone)}` : 'exited';
-    else if (isNew) mark = 'started';
-    else if (row.pinned) mark = 'not in the filter';
-    else if (row.sums) mark = `+${row.sums.processes - (row.gone ? 0 : 1)}`;
-    write(line.mark, mark);
-
-    const columns = this.layout.columns;
-    const fresh = line.summary === null;
-    if (fresh) {
-      line.summary = row;
-      line.link.href = this.actions.href(row);
-    }
-    for (let i = 0; i < columns.length; i++) {
-      const column = columns[i] as Column;
-      const cell = line.cells[i] as Cell;
-      if (fresh && cell.hinted) {
-        cell.element.removeAttribute('title');
-        cell.hinted = false;
-      }
-      const text = column.text(row, view.show);
-      if (text !== cell.text) {
-        cell.text = text;
-        cell.node.data = text;
-      }
-      const tone = toneOf(column, text, row);
-      if (tone !== cell.tone) {
-        if (cell.tone) cell.element.classList.remove(`cell-${cell.tone}`);
-        if (tone) cell.element.classList.add(`cell-${tone}`);
-        cell.tone = tone;
-      }
-      if (text === UNKNOWN && !cell.hinted) {
-        cell.element.title = column.hint(row, view.show);
-        cell.hinted = true;
-      }
-    }
-  }
-
-  // draw paints sparklines, strips and bars of the mounted rows.
-  private draw(first: number, last: number): void {
-    const { view, layout } = this;
-    if (!view) return;
-    const scale = Math.min(2, window.devicePixelRatio || 1);
-    const width = Math.max(
-      1,
-      layout.widths.reduce((a, b) => a + b, 0),
-    );
-    const height = Math.max(1, (last - first) * layout.rowHeight);
-    const w = Math.round(width * scale);
-    const h = Math.round(height * scale);
-    const canvas = this.canvas;
-    if (canvas.width !== w || canvas.height !== h) {
-      canvas.width = w;
-      canvas.height = h;
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-    }
-    const top = `translateY(${first * layout.rowHeight}px)`;
-    if (canvas.style.transform !== top) canvas.style.transform = top;
-    const ctx = canvas.getContext('2d');
-    if (!ctx) return;
-    ctx.setTransform(scale, 0, 0, scale, 0, 0);
-    ctx.clearRect(0, 0, width, height);
-    const rows = view.order.rows;
-    const { role } = palette();
-    let x = 0;
-    for (let i = 0; i < layout.columns.length; i++) {
-      const column = layout.columns[i] as Column;
-      const wide = layout.widths[i] as number;
-      if (column.id === 'spark') this.drawSparks(ctx, rows, first, last, x + 6, wide - 12, role('cpu'));
-      else if (column.id === 'maps') this.drawStrips(ctx, rows, first, last, x + 6, wide - 12);
-      else if (column.id === 'cpu') {
-        this.drawBars(ctx, rows, first, last, i, x, wide, role('cpu'), (row) => {
-          const cpu = row.sums ? row.sums.cpu : row.summary.cpu_percent;
-          return cpu === null || row.gone || cpu < 1 ? 0 : (cpu / 100) * 24;
-        });
-      } else if (column.id === 'rss') {
-        const most = largest(rows);
-        this.drawBars(ctx, rows, first, last, i, x, wide, role('mem'), (row) => {
-          const share = row.gone || row.sums || most === 0 ? 0 : row.summary.rss_bytes / most;
-          return share < 0.01 ? 0 : share * (wide - 14);
-        });
-      }
-      if (!layout.narrow) x += wide;
-    }
-  }
-
-  private drawSparks(
-    ctx: CanvasRenderingContext2D,
-    rows: readonly Row[],
-    first: number,
-    last: number,
-    x: number,
-    width: number,
-    colour: string,
-  ): void {
-    const { rowHeight } = this.layout;
-    const line = this.buffer;
-    const step = width / (TICKS - 1);
-    const tall = Math.min(16, rowHeight - 8);
-    ctx.beginPath();
-    for (let i = first; i < last; i++) {
-      const row = rows[i] as Row;
-      if (row.slot < 0) continue;
-      this.history.line(row.slot, line);
-      let most = 100;
-      for (let k = 0; k < TICKS; k++) if ((line[k] as number) > most) most = line[k] as number;
-      const base = (i - first) * rowHeight + (rowHeight + tall) / 2;
-      // A level stretch is one line, however many samples it has.
-      let level = Number.NaN;
-      for (let k = 0; k < TICKS; k++) {
-        const value = line[k] as number;
-        if (Number.isNaN(value)) {
-          if (!Number.isNaN(level)) ctx.lineTo(x + (k - 1) * step, level);
-          level = Number.NaN;
-          continue;
-        }
-        const y = base - Math.sqrt(value / most) * tall;
-        if (y === level) continue;
-        if (!Number.isNaN(level)) {
-          ctx.lineTo(x + (k - 1) * step, level);
-          ctx.lineTo(x + k * step, y);
-        } else ctx.moveTo(x + (k - 0.5) * step, y); // a single sample is a mark of half a step
-        level = y;
-      }
-      if (!Number.isNaN(level)) ctx.lineTo(x + width, level);
-    }
-    ctx.strokeStyle = colour;
-    ctx.lineWidth = 1;
-    ctx.stroke();
-  }
-
-  private palette: StripPalette | null = null;
-  private paletteDark = false;
-
-  private colours(): StripPalette {
-    if (this.palette === null || this.paletteDark !== dark.value) {
-      this.palette = stripPalette();
-      this.paletteDark = dark.value;
-    }
-    return this.palette;
-  }
-
-  private drawStrips(
-    ctx: CanvasRenderingContext2D,
-    rows: readonly Row[],
-    first: number,
-    last: number,
-    x: number,
-    width: number,
-  ): void {
-    const { rowHeight } = this.layout;
-    const colours = this.colours();
-    const y = Math.floor((rowHeight - 10) / 2);
-    for (let i = first; i < last; i++) {
-      const row = rows[i] as Row;
-      if (row.maps === null || row.maps.boxes.length === 0 || row.gone) continue;
-      if (row.stripOf !== row.maps || row.stripWidth !== width) {
-        row.strip = layoutRow(row.maps, width);
-        row.stripOf = row.maps;
-        row.stripWidth = width;
-      }
-      if (!row.match) ctx.globalAlpha = 0.5;
-      drawRow(ctx, row.strip as Segment[], x, (i - first) * rowHeight + y, 10, colours);
-      ctx.globalAlpha = 1;
-    }
-  }
-
-  // drawBars underlines a figure by its size: 2 px, from the right edge of its cell.
-  private drawBars(
-    ctx: CanvasRenderingContext2D,
-    rows: readonly Row[],
-    first: number,
-    last: number,
-    index: number,
-    x: number,
-    wide: number,
-    colour: string,
-    size: (row: Row) => number,
-  ): void {
-    const { rowHeight, narrow, widths, columns } = this.layout;
-    let right = x + wide - 6;
-    let foot = rowHeight - 3;
-    if (narrow) {
-      // Two lines: CPU over RSS at the right edge of the row.
-      right = widths.reduce((a, b) => a + b, 0) - 14;
-      foot = (columns[index] as Column).id === 'cpu' ? 20 : 41;
-    }
-    ctx.fillStyle = colour;
-    ctx.beginPath();
-    for (let i = first; i < last; i++) {
-      const row = rows[i] as Row;
-      const length = Math.min(wide - 8, size(row));
-      if (length < 2) continue;
-      ctx.rect(right - length, (i - first) * rowHeight + foot, length, 2);
-    }
-    ctx.fill();
   }
 }
 
@@ -819,16 +443,4 @@ function stays(lines: readonly Line[], fixed: number): Set<number> {
   const keep = new Set<number>();
   for (let i = tails.at(-1) ?? -1; i >= 0; i = before[i] as number) keep.add(i);
   return keep;
-}
-
-function write(node: Text, text: string): void {
-  if (node.data !== text) node.data = text;
-}
-
-function largest(rows: readonly Row[]): number {
-  let most = 0;
-  for (const row of rows) {
-    if (!row.gone && row.summary.rss_bytes > most) most = row.summary.rss_bytes;
-  }
-  return most;
 }

@@ -55,7 +55,7 @@ function draw(canvas: HTMLCanvasElement, size: Size, props: ChartProps, at: numb
     ctx.lineTo(width, y);
   }
   ctx.stroke();
-  const points = store.points;
+  const points = store.shownPoints;
   const end = points.at(-1)?.at ?? 0;
   const xOf = (time: number) => width - ((end - time) / SPAN_MS) * width;
   const yOf = (value: number) => height - 1 - Math.min(1, value / full) * (height - 2);
@@ -111,7 +111,7 @@ function sentence(props: ChartProps): string {
   let least = Number.POSITIVE_INFINITY;
   let most = Number.NEGATIVE_INFINITY;
   let last: number | null = null;
-  for (const point of store.points) {
+  for (const point of store.shownPoints) {
     const value = props.of(point);
     if (value === null) continue;
     least = Math.min(least, value);
@@ -124,7 +124,7 @@ function sentence(props: ChartProps): string {
 
 function rewindTo(canvas: HTMLElement, clientX: number): void {
   const box = canvas.getBoundingClientRect();
-  const end = store.points.at(-1)?.at ?? 0;
+  const end = store.shownPoints.at(-1)?.at ?? 0;
   if (!end || box.width === 0) return;
   const share = Math.min(1, Math.max(0, (clientX - box.left) / box.width));
   store.rewind(end - (1 - share) * SPAN_MS);
@@ -148,8 +148,8 @@ function Chart(props: ChartProps) {
       const frame = store.frame.peek();
       draw(element, size, current.current, frame.kind === 'past' ? frame.at : null);
       const now = Date.now();
-      if (store.points.length === 0 || now - said >= SENTENCE_MS) {
-        if (store.points.length > 0) said = now;
+      if (store.shownPoints.length === 0 || now - said >= SENTENCE_MS) {
+        if (store.shownPoints.length > 0) said = now;
         element.setAttribute('aria-label', sentence(current.current));
       }
     };
@@ -227,7 +227,7 @@ function Figure(props: { reading: () => Reading }) {
 // fullRate is the height of a rate chart: the most seen, rounded up to a power of two.
 function fullRate(of: (point: Point) => number | null): number {
   let most = 1024 * 1024;
-  for (const point of store.points) most = Math.max(most, of(point) ?? 0);
+  for (const point of store.shownPoints) most = Math.max(most, of(point) ?? 0);
   return 2 ** Math.ceil(Math.log2(most));
 }
 
@@ -238,16 +238,16 @@ const LOADING = '····';
 
 // shownPoint is the second on screen: the newest, or an earlier one after a rewind.
 function shownPoint(): Point | undefined {
-  void store.totals.value;
+  void store.shownTotals;
   const frame = store.frame.value;
-  if (frame.kind !== 'past') return store.points.at(-1);
-  let best = store.points[0];
-  for (const p of store.points) if (best && Math.abs(p.at - frame.at) < Math.abs(best.at - frame.at)) best = p;
+  if (frame.kind !== 'past') return store.shownPoints.at(-1);
+  let best = store.shownPoints[0];
+  for (const p of store.shownPoints) if (best && Math.abs(p.at - frame.at) < Math.abs(best.at - frame.at)) best = p;
   return best;
 }
 
 function cpuReading(): Reading {
-  const totals = store.totals.value;
+  const totals = store.shownTotals;
   const busy = shownPoint()?.cores ?? null;
   const cores = totals?.cores ?? 0;
   return {
@@ -259,7 +259,7 @@ function cpuReading(): Reading {
 }
 
 function memoryReading(): Reading {
-  const totals = store.totals.value;
+  const totals = store.shownTotals;
   const [used, usedUnit] = bytesUnit(shownPoint()?.memory);
   const [all, allUnit] = bytesUnit(totals?.memory_total_bytes);
   return {
@@ -278,14 +278,14 @@ function rateReading(caption: string, of: (point: Point) => number | null): Read
   const [figure, unit] = bytesUnit(value);
   return {
     caption,
-    figure: store.totals.value ? figure : LOADING,
+    figure: store.shownTotals ? figure : LOADING,
     unit: value === null ? '' : `${unit}/s`,
     title: value === null ? 'needs two samples' : 'storage, whole host',
   };
 }
 
 function Counts() {
-  const totals = store.totals.value;
+  const totals = store.shownTotals;
   const states = totals?.states ?? {};
   const turn = store.turnover();
   const parts: string[] = [];
@@ -325,7 +325,7 @@ const CHARTS: readonly { reading: () => Reading; chart: Omit<ChartProps, 'stale'
       label: 'Cores busy',
       tone: 'cpu',
       of: (p) => p.cores,
-      full: () => store.totals.peek()?.cores ?? 1,
+      full: () => store.shownTotals?.cores ?? 1,
       text: (v) => v.toFixed(2),
     },
   },
@@ -335,7 +335,7 @@ const CHARTS: readonly { reading: () => Reading; chart: Omit<ChartProps, 'stale'
       label: 'Memory used',
       tone: 'mem',
       of: (p) => p.memory,
-      full: () => store.totals.peek()?.memory_total_bytes ?? 1,
+      full: () => store.shownTotals?.memory_total_bytes ?? 1,
       text: sizeText,
     },
   },

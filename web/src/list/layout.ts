@@ -1,7 +1,7 @@
 // Which columns fit, and how wide each is.
 
 import { type Column, type ColumnId, columnById, NARROW_COLUMNS } from '../columns';
-import type { Layout } from '../table';
+import type { Layout } from '../rowline';
 
 // Below these widths (CSS px) the list takes another shape.
 export const NARROW = 700;

@@ -47,8 +47,8 @@ function drawLine(canvas: HTMLCanvasElement, row: Row): void {
   }
   ctx.stroke();
   const paths: [(slot: number, out: Float32Array) => void, string, number][] = [
-    [(slot, out) => store.history.sizes(slot, out), role('mem'), 1],
-    [(slot, out) => store.history.line(slot, out), role('cpu'), 100],
+    [(slot, out) => store.shownHistory.sizes(slot, out), role('mem'), 1],
+    [(slot, out) => store.shownHistory.line(slot, out), role('cpu'), 100],
   ];
   for (const [fill, colour, least] of paths) {
     fill(row.slot, line);

@@ -10,7 +10,7 @@ import * as view from './state';
 
 export function HeldNote() {
   const frame = store.frame.value;
-  const last = store.capturedAt;
+  const last = store.shownPoints.at(-1)?.at ?? store.capturedAt;
   return (
     <div class="note note-warn held">
       <span class="note-text">
