@@ -52,6 +52,11 @@ func (d *loaded) retry() {
 	d.symbols.retry()
 	d.plt.retry()
 	d.cfi.retry()
+	d.cfi.mu.Lock()
+	defer d.cfi.mu.Unlock()
+	if d.cfi.v != nil {
+		d.cfi.v.retry()
+	}
 	d.dwarf.retry()
 	d.dwarfAlt.retry()
 }

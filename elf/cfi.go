@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	maxCFIPages = 64      // pages of unwind tables of one file kept in memory
+	cachedPages = 64      // pages of unwind tables of one file kept in memory
 	cfiPage     = 4 << 10 // bytes
-	maxCFIRules = 1024    // addresses of one file whose rules are kept
+	cachedRules = 1024    // addresses of one file whose rules are kept
 	rulesCost   = 512     // bytes charged for one of them
-	maxCIEs     = 512     // parsed CIEs of one file kept
+	cachedCIEs  = 512     // parsed CIEs of one file kept
 	cieCost     = 128     // bytes charged for one of them beside its instructions
 )
 
@@ -184,10 +184,22 @@ func (c *CFI) Rules(vaddr uint64) (Rules, error) {
 	return Rules{}, err
 }
 
+// retry gives an index that was not made for want of room another chance.
+func (c *CFI) retry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.tables {
+		if t.indexed && errors.Is(t.err, ErrBudget) {
+			_ = c.charge(-int64(cap(t.index)) * fdeCost) // giving back never fails
+			t.indexed, t.index, t.err = false, nil, nil
+		}
+	}
+}
+
 // keep remembers rules. When there are many the rest is forgotten: walks of one
 // moment mostly need the same ones again.
 func (c *CFI) keep(vaddr uint64, r Rules) {
-	if len(c.rules) >= maxCFIRules {
+	if len(c.rules) >= cachedRules {
 		_ = c.charge(-int64(len(c.rules)) * rulesCost) // giving back never fails
 		clear(c.rules)
 	}
@@ -246,7 +258,7 @@ func (d *frameData) page(n uint64) ([]byte, error) {
 	if _, err := d.r.ReadAt(p, int64(n*cfiPage)); err != nil && err != io.EOF {
 		return nil, fmt.Errorf("read unwind table at %#x: %w", n*cfiPage, err)
 	}
-	if len(d.pages) >= maxCFIPages {
+	if len(d.pages) >= cachedPages {
 		_ = d.charge(-int64(len(d.pages)) * cfiPage) // giving back never fails
 		clear(d.pages)
 	}

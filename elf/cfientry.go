@@ -136,7 +136,7 @@ func (t *frameTable) cieAt(off uint64, rec *record) (*cie, error) {
 	if err != nil {
 		return nil, fmt.Errorf("CIE at %#x: %w", off, err)
 	}
-	if len(t.cies) < maxCIEs && t.c.charge(cieCost+int64(len(c.code))) == nil {
+	if len(t.cies) < cachedCIEs && t.c.charge(cieCost+int64(len(c.code))) == nil {
 		if t.cies == nil {
 			t.cies = make(map[uint64]*cie)
 		}

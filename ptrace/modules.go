@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	maxVDSO         = 64 << 10 // bytes of the vdso that are read from memory
-	maxOpenModules  = 4096     // files of one process that are opened for symbols
-	maxFrameCache   = 16384    // addresses of one answer whose names are kept, as frames and as targets of branches
-	maxModWarnings  = 32       // warnings of one answer about files
-	maxFunctionHead = 64       // bytes at a function's start that are searched for its frame pointer
+	maxVDSO        = 64 << 10 // bytes of the vdso that are read from memory
+	maxOpenModules = 4096     // files of one process that are opened for symbols
+	cachedFrames   = 16384    // addresses of one answer whose names are kept, as frames and as targets of branches
+	maxModWarnings = 32       // warnings of one answer about files
+	functionHead   = 64       // bytes at a function's start that are searched for its frame pointer
 )
 
 // Symbols is what outlives one answer: the files that were read, and the names
@@ -369,7 +369,7 @@ func (m *Modules) lookup(addr uint64) elf.Frame {
 			f.Symbol, f.RawSymbol, f.SymbolOffset = elf.Demangle(name), name, offset
 		}
 	}
-	if len(m.frames) < maxFrameCache {
+	if len(m.frames) < cachedFrames {
 		m.frames[addr] = f
 	}
 	return f
@@ -389,7 +389,7 @@ func (m *Modules) Name(addr uint64) string {
 	case offset != 0:
 		name = fmt.Sprintf("%s+%#x", name, offset)
 	}
-	if len(m.names) < maxFrameCache {
+	if len(m.names) < cachedFrames {
 		m.names[addr] = name
 	}
 	return name

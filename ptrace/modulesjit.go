@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxPerfMaps     = 8        // processes whose JIT names are kept between answers
-	maxPerfMapBytes = 32 << 20 // bytes of their files together
+	cachedPerfMaps     = 8        // processes whose JIT names are kept between answers
+	cachedPerfMapBytes = 32 << 20 // bytes of their files together
 )
 
 // perfMaps keeps the names that just-in-time compilers gave to their code, so
@@ -94,7 +94,7 @@ func (p *perfMaps) release(m *perfMap) {
 	kept := p.maps[:0]
 	left := len(p.maps)
 	for _, m := range p.maps {
-		if m.users == 0 && (left > maxPerfMaps || bytes > maxPerfMapBytes) {
+		if m.users == 0 && (left > cachedPerfMaps || bytes > cachedPerfMapBytes) {
 			left--
 			bytes -= m.bytes
 			continue

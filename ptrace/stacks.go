@@ -17,7 +17,7 @@ const (
 	maxStackTime    = 2 * time.Second // of looking at threads
 	maxNameTime     = 5 * time.Second // of naming their frames after that
 	maxStackTries   = 3               // readings of the stack of a thread that moves meanwhile
-	maxStackCopy    = 64 << 10        // bytes of one stack copied at once; what lies above is read as it is needed
+	stackCopy       = 64 << 10        // bytes of one stack copied at once; what lies above is read as it is needed
 )
 
 // Stacks is where the threads of a process are, found without stopping one.
@@ -110,7 +110,7 @@ func (r *stackReader) read(procFS *proc.FS, id proc.ID, tid int32, symbols *Symb
 		}
 		out.Warnings = append(out.Warnings, err.Error())
 	}
-	r.p, r.stack = p, make([]byte, maxStackCopy)
+	r.p, r.stack = p, make([]byte, stackCopy)
 	if r.mods, err = OpenModules(procFS, id, symbols, maps, Live{p}); err != nil {
 		return nil, err
 	}

@@ -189,15 +189,15 @@ func TestReadStacksJIT(t *testing.T) {
 
 func TestPerfMapsAreFew(t *testing.T) {
 	var p perfMaps
-	for i := range 2 * maxPerfMaps {
+	for i := range 2 * cachedPerfMaps {
 		m := p.acquire(proc.ID{PID: int32(i)})
 		p.release(m)
 	}
-	if len(p.maps) != maxPerfMaps || p.maps[len(p.maps)-1].id.PID != 2*maxPerfMaps-1 {
+	if len(p.maps) != cachedPerfMaps || p.maps[len(p.maps)-1].id.PID != 2*cachedPerfMaps-1 {
 		t.Errorf("%d maps kept, the last of %+v", len(p.maps), p.maps[len(p.maps)-1].id)
 	}
 	big := p.acquire(proc.ID{PID: 1000})
-	big.bytes = maxPerfMapBytes + 1
+	big.bytes = cachedPerfMapBytes + 1
 	other := p.acquire(proc.ID{PID: 1001})
 	p.release(other)
 	if !slices.Contains(p.maps, big) {

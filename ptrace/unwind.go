@@ -40,6 +40,7 @@ const (
 	StopNotGrowing  = "stack pointer does not grow"
 	StopRegister    = "needs a register that only a stopped thread shows"
 	StopBadCFI      = "unwind information is malformed"
+	StopUnreadCFI   = "unwind information could not be read" // a warning says why
 	Stop32          = "32-bit code"
 	StopNoUser      = "no user stack" // of a kernel thread
 	StopNoRegisters = "no program counter"
@@ -147,8 +148,11 @@ func (w *walker) step() {
 	case err != nil && errors.Is(err, elf.ErrNoFDE):
 		w.withoutCFI(f)
 		return
-	case err != nil:
+	case errors.Is(err, elf.ErrFormat), errors.Is(err, elf.ErrTooBig):
 		w.stop = StopBadCFI
+		return
+	case err != nil:
+		w.stop = StopUnreadCFI
 		return
 	case !f.Exact && f.PC-bias >= rules.End && w.restorer(f.PC):
 		w.signalFrame()

@@ -367,7 +367,7 @@ func (w *walker) keepsFramePointer(f RawFrame) bool {
 	if !ok || f.PC <= start {
 		return false
 	}
-	n := min(f.PC-start, maxFunctionHead)
+	n := min(f.PC-start, functionHead)
 	head := w.code[:n]
 	if _, err := w.mem.ReadAt(head, start); err != nil {
 		return false
