@@ -50,34 +50,37 @@ func TestInlineChain(t *testing.T) {
 	}
 }
 
-// A chain longer than is told keeps the innermost functions and the physical one.
 func TestInlineDepth(t *testing.T) {
-	const depth = 400
-	f := dwProgram(t, dwLineSimple(), func(a *dwAsm) {
-		origins := make([]uint32, depth)
-		for i := range origins {
-			origins[i] = uint32(len(a.b))
-			a.ulebs(tOrigin).str(fmt.Sprint("level", i)).u8(1)
-		}
-		a.ulebs(tFunc).str("physical").u64(0x1100).u64(0x100)
-		for i := range depth {
-			a.ulebs(tInline).u32(origins[i]).u64(0x1100).u64(0x100).u8(1).u16(uint16(i))
-		}
-		a.zeros(depth + 1)
-	})
-	locs, err := f.Locate(0x1100)
+	nested := func(depth int) *File {
+		return dwProgram(t, dwLineSimple(), func(a *dwAsm) {
+			origins := make([]uint32, depth)
+			for i := range origins {
+				origins[i] = uint32(len(a.b))
+				a.ulebs(tOrigin).str(fmt.Sprint("level", i)).u8(1)
+			}
+			a.ulebs(tFunc).str("physical").u64(0x1100).u64(0x100)
+			for i := range depth {
+				a.ulebs(tInline).u32(origins[i]).u64(0x1100).u64(0x100).u8(1).u16(uint16(i))
+			}
+			a.zeros(depth + 1)
+		})
+	}
+	locs, err := nested(maxInlined - 1).Locate(0x1100)
 	if err != nil || len(locs) != maxInlined {
 		t.Fatalf("%d locations, %v", len(locs), err)
 	}
 	for i, want := range map[int]Location{
-		0:              {"level399", "/dir/a.c", 10},
-		1:              {"level398", "/dir/a.c", 399},
-		maxInlined - 2: {"level273", "/dir/a.c", 274},
+		0:              {"level126", "/dir/a.c", 10},
+		1:              {"level125", "/dir/a.c", 126},
+		maxInlined - 2: {"level0", "/dir/a.c", 1},
 		maxInlined - 1: {"physical", "/dir/a.c", 0},
 	} {
 		if locs[i] != want {
 			t.Errorf("%d: %v, want %v", i, locs[i], want)
 		}
+	}
+	if locs, err := nested(maxInlined).Locate(0x1100); locs != nil || !errors.Is(err, ErrTooBig) {
+		t.Errorf("one more: %v, %v", locs, err)
 	}
 }
 

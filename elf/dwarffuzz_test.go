@@ -110,7 +110,9 @@ func FuzzDIE(f *testing.F) {
 	}), abbrevs, []byte{}, uint16(0x110))
 	f.Add(body(func(a *dwAsm) { a.ulebs(tRanges).str("r").u32(0).ulebs(tRef).u32(40).u64(0x1100).u64(1) }), abbrevs,
 		new(dwAsm).u64(0x10).u64(0x20).u64(^uint64(0)).u64(0x1800).u64(1).u64(3).u64(0).u64(0).b, uint16(0x12))
-	f.Add(body(func(a *dwAsm) { a.ulebs(tScope).str("ns").ulebs(tRefAddr).u32(40).u64(0x1100).u64(9).ulebs(tBase).str("int").u8(0) }), abbrevs, []byte{}, uint16(0x101))
+	f.Add(body(func(a *dwAsm) {
+		a.ulebs(tScope).str("ns").ulebs(tRefAddr).u32(40).u64(0x1100).u64(9).ulebs(tBase).str("int").u8(0)
+	}), abbrevs, []byte{}, uint16(0x101))
 	f.Fuzz(func(t *testing.T, dies, abbrev, ranges []byte, off uint16) {
 		b := dwBytes(map[string][]byte{
 			".debug_info":   dwUnitOf(func(a *dwAsm) { a.add(dies) }),
