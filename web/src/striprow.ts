@@ -134,9 +134,14 @@ function fewer(blocks: RowBlock[], most: number): RowBlock[] {
     if (list[i]?.kind === list[i + 1]?.kind) join(i);
     else i++;
   }
+  // Heap and stack are small beside libraries, and what one looks for: they go last.
+  const worth = (i: number) => {
+    const { kind, size } = list[i] as RowBlock;
+    return kind === 'heap' || kind === 'stack' ? size * 1024 : size;
+  };
   while (list.length > most) {
     let least = 0;
-    for (let i = 1; i < list.length; i++) if ((list[i] as RowBlock).size < (list[least] as RowBlock).size) least = i;
+    for (let i = 1; i < list.length; i++) if (worth(i) < worth(least)) least = i;
     const before = list[least - 1];
     const after = list[least + 1];
     // Into the smaller neighbour: the large blocks keep their places and widths.
