@@ -440,3 +440,38 @@ func cpuTime() time.Duration {
 	unix.Getrusage(unix.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// Requests share what was read from files.
+func TestReadStacksTogether(t *testing.T) {
+	exe := compile(t, "chains.c", bareFlags...)
+	a, b := start(t, exe, "deep"), start(t, exe, "thread")
+	await(t, a.pid(), "S")
+	await(t, b.pid(), "S")
+	ids := [2]proc.ID{a.id(), b.id()}
+	fs := openProc(t)
+	symbols := NewSymbols(8 << 20) // too little to keep all
+	errs := make(chan error)
+	for i := range 8 {
+		go func() {
+			for n := range 6 {
+				s, err := ReadStacks(t.Context(), fs, ids[(i+n)%2], 0, symbols)
+				if err == nil && (len(s.Threads) == 0 || s.Threads[0].UnwindStop != StopEnd) {
+					err = fmt.Errorf("%+v", s)
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range 8 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if st := symbols.Stats(); st.Bytes > st.Limit {
+		t.Errorf("%+v", st)
+	}
+}
