@@ -151,10 +151,15 @@ func (p *Process) findLive() error {
 	if err != nil && err != unix.ENOENT && err != unix.ESRCH {
 		return p.wrap("task", err)
 	}
-	if p.live == "" {
-		return p.wrap("stat", ErrGone)
+	if p.live != "" {
+		return nil
 	}
-	return nil
+	// A thread that execs ends all others and takes the number of the leader. In
+	// between it may be listed under a number that it has no more.
+	if st, err := p.stat(); err == nil && st.start == p.id.StartTicks && !st.ended() {
+		return nil
+	}
+	return p.wrap("stat", ErrGone)
 }
 
 func (p *Process) lives(task string) bool {
