@@ -34,7 +34,7 @@ var (
 	// ErrKernelThread: it has no user stack, and the kernel lets nobody trace it.
 	ErrKernelThread = errors.New("a kernel thread cannot be traced")
 	// ErrUnstable: the program was replaced or threads came and went faster than
-	// they could be stopped, twice in a row.
+	// they could be stopped, three times in a row.
 	ErrUnstable = errors.New("the threads of the process did not hold still")
 	// ErrTooMany: more than 4,096 threads.
 	ErrTooMany = errors.New("the process has more than 4096 threads")
@@ -72,7 +72,6 @@ type Options struct {
 	priority Priority    // start here; "" is PriorityFIFO. Set in tests
 	hook     func(stage) // called by the tracing thread in tests
 	done     func(*tracer)
-	again    bool // the program was replaced once already
 }
 
 // stage is a point of a capture at which a test may act.
@@ -175,39 +174,44 @@ func Capture(ctx context.Context, p *proc.Process, o Options) (*Raw, error) {
 	if err := quietChildren(); err != nil {
 		return nil, err
 	}
-	slots := 0
+	slots, tries := 0, 0
 	var paused time.Duration
 	var err error
-	for range 3 { // once more after an exec, once with room for more threads
+	for range 4 { // once with room for more threads, twice more after an exec
 		var t *tracer
-		t, err = prepare(p, o, slots)
-		if err != nil {
-			return nil, err
-		}
-		if err = t.capture(ctx); errors.Is(err, ErrHeld) {
-			return nil, err // t is the tracing thread's still
-		}
-		if o.done != nil {
-			o.done(t)
-		}
-		if err == nil {
-			var raw *Raw
-			if raw, err = t.result(p); err == nil {
-				raw.Paused += paused
-				return raw, nil
+		if t, err = prepare(p, o, slots); err == nil {
+			err = t.capture(ctx)
+			if errors.Is(err, ErrHeld) {
+				return nil, err // t is the tracing thread's still
 			}
+			if o.done != nil {
+				o.done(t)
+			}
+			if err == nil {
+				var raw *Raw
+				if raw, err = t.result(p); err == nil {
+					raw.Paused += paused
+					return raw, nil
+				}
+			}
+			paused += t.paused()
 		}
-		paused += t.paused()
 		switch {
 		case errors.Is(err, errFull) && slots == 0:
 			slots = maxCaptureThreads
-		case errors.Is(err, errReplaced) && !o.again:
-			o.again = true
+		case errors.Is(err, errFull):
+			return nil, ErrTooMany
+		case (errors.Is(err, ErrUnstable) || errors.Is(err, proc.ErrGone)) && tries < 2 && p.Check() == nil:
+			// An exec: the program was replaced, or seemed to have ended for a moment.
+			tries++
 		default:
-			return nil, t.explain(p, err)
+			if gone := p.Check(); gone != nil {
+				return nil, gone
+			}
+			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("capture process %d: %w", p.ID().PID, err)
+	return nil, err
 }
 
 // capture runs the tracing thread and waits for its end. The garbage collector

@@ -55,7 +55,10 @@ func (t *tracer) result(p *proc.Process) (*Raw, error) {
 		}
 	}
 	if len(raw.Threads) == 0 && !slices.ContainsFunc(t.list, func(c tracee) bool { return c.state == isStuck }) {
-		return nil, proc.ErrGone
+		return nil, errNobody
+	}
+	if len(raw.Maps) == 0 {
+		return nil, errReplaced
 	}
 	return raw, nil
 }

@@ -18,6 +18,7 @@ import (
 // errFull and errReplaced end an attempt; Capture tries again.
 var (
 	errFull     = errors.New("more threads than there is room for")
+	errNobody   = fmt.Errorf("all threads that were found had ended: %w", ErrUnstable)
 	errReplaced = fmt.Errorf("another program was started in it: %w", ErrUnstable)
 )
 
@@ -267,23 +268,25 @@ func (t *tracer) attach() error {
 		}
 	}
 	if first == 0 {
-		return proc.ErrGone
+		return errNobody
 	}
 	return t.verify(first)
 }
 
 // verify makes sure that what was seized by number is a thread of the process that
-// was opened, running the program whose mappings were read.
+// was opened, and that it runs the program whose mappings were read.
 func (t *tracer) verify(tid int32) error {
 	by, ok := t.tracerOf(tid)
-	if !ok {
-		return errReplaced
+	if !ok || by == 0 {
+		return errReplaced // it ended, and an exec took its number
 	}
 	if by != t.tid {
 		return fmt.Errorf("thread %d is traced by %d, not by %d: this procfs is of another PID namespace: %w", tid, by, t.tid, unix.EPERM)
 	}
 	if image := t.readImage(tid); image != t.image && image != ([3]uint64{}) {
-		return errReplaced
+		// An exec came between; the next one would be seen. The new mappings are read
+		// afterwards.
+		t.image, t.maps = image, nil
 	}
 	return nil
 }
@@ -304,7 +307,7 @@ func (t *tracer) refusal(c *tracee) error {
 		}
 		return e
 	}
-	return fmt.Errorf("seize thread %d: %w", c.tid, c.errno)
+	return fmt.Errorf("seize thread %d of process %d: %w", c.tid, t.pid, c.errno)
 }
 
 // seize makes a thread a tracee. Events report new threads and exec. The call may
@@ -532,19 +535,4 @@ func statusField(text []byte, key string) (int32, bool) {
 		}
 	}
 	return 0, false
-}
-
-// explain makes an error of an attempt one that a person can act on.
-func (t *tracer) explain(p *proc.Process, err error) error {
-	var traced *TracedError
-	switch {
-	case errors.As(err, &traced):
-		return err
-	case errors.Is(err, errFull):
-		return ErrTooMany
-	}
-	if gone := p.Check(); gone != nil {
-		return gone
-	}
-	return fmt.Errorf("capture process %d: %w", p.ID().PID, err)
 }

@@ -356,6 +356,7 @@ static void *vforker(void *p) {
 	stuck_tid = tid();
 	if (vfork() == 0) {
 		child_pid = getpid();
+		close(release_pipe[1]); // so that it ends with its parent
 		char c;
 		(void)!read(release_pipe[0], &c, 1);
 		_exit(0);
