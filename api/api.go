@@ -48,6 +48,8 @@ type Server struct {
 	pages     pages
 	mux       *http.ServeMux
 	heavy     chan struct{} // a token for each heavy request under way
+	turns     turns         // of snapshots
+	take      taker         // ptrace.Take, but in tests
 	scanners  scanners
 	streams   atomic.Uint64 // numbers the streams for the log
 	warned    warned
@@ -67,6 +69,8 @@ func New(o Options) (*Server, error) {
 		config:   newConfig(o),
 		mux:      http.NewServeMux(),
 		heavy:    make(chan struct{}, maxHeavyRequests),
+		turns:    newTurns(),
+		take:     ptrace.Take,
 		scanners: newScanners(o.FS),
 	}
 	var err error
@@ -75,7 +79,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	for _, r := range routes {
-		s.route("GET "+r.pattern, r.handle)
+		s.route(r.method+" "+r.pattern, r.handle)
 		if r.stream {
 			s.route("HEAD "+r.pattern, refuseHead)
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"procinsh/proc"
+	"procinsh/ptrace"
 )
 
 // newConfig is what GET /api/config says; nothing in it changes while the server
@@ -23,7 +24,7 @@ func newConfig(o Options) Config {
 		},
 		Sources: Sources{List: text, Threads: text, Descriptors: text, Maps: text},
 		Capabilities: ServerCapabilities{
-			Ptrace:   no("This version takes no snapshots."),
+			Ptrace:   ptraceCapability(o.FS),
 			BPFCPU:   sensors,
 			BPFIPC:   sensors,
 			BPFFiles: sensors,
@@ -39,6 +40,11 @@ func newConfig(o Options) Config {
 		c.Sandbox.CapabilitiesReason = because("The server's own capabilities are unreadable.")
 	}
 	return c
+}
+
+func ptraceCapability(fs *proc.FS) Capability {
+	ok, reason := ptrace.Probe(fs)
+	return Capability{ok, textOrNull(reason)}
 }
 
 func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {

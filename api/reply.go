@@ -113,6 +113,15 @@ func statusOf(err error) *httpError {
 		message: "procinsh made a mistake; its log says more."}
 }
 
+// Explain is the sentence that an answer would carry for err; of an error that no
+// answer tells, its own text.
+func Explain(err error) string {
+	if e := statusOf(err); e.status != http.StatusInternalServerError {
+		return e.message
+	}
+	return err.Error()
+}
+
 // tracedText names the tracer: a debugger that someone forgot, most of the time.
 func tracedText(e *ptrace.TracedError) string {
 	name := "process " + strconv.Itoa(int(e.PID))

@@ -14,28 +14,30 @@ type handler func(*Server, http.ResponseWriter, *http.Request) error
 // routes are all paths but the assets, which are added by file name. A GET answers
 // HEAD too, except for the streams: to those HEAD is refused, as it must not open one.
 var routes = []struct {
+	method  string
 	pattern string
 	stream  bool
 	handle  handler
 }{
-	{"/{$}", false, (*Server).listPage},
-	{"/process/{pid}", false, (*Server).processPage},
-	{"/api/config", false, (*Server).getConfig},
-	{"/api/processes", false, (*Server).getProcesses},
-	{"/api/processes/stream", true, (*Server).streamProcesses},
-	{"/api/processes/events", true, (*Server).streamProcess},
-	{"/api/processes/observation", false, (*Server).getObservation},
-	{"/api/processes/threads", false, (*Server).getThreads},
-	{"/api/processes/maps", false, (*Server).getMaps},
-	{"/api/processes/memory", false, (*Server).getMemory},
-	{"/api/processes/fds", false, (*Server).getDescriptors},
-	{"/api/processes/environment", false, (*Server).getEnvironment},
-	{"/api/processes/auxv", false, (*Server).getAuxv},
-	{"/api/processes/signals", false, (*Server).getSignals},
-	{"/api/processes/context", false, (*Server).getContext},
-	{"/api/processes/stacks", false, (*Server).getStacks},
-	{"/api/system/totals", false, (*Server).getTotals},
-	{healthPath, false, (*Server).getHealth},
+	{"GET", "/{$}", false, (*Server).listPage},
+	{"GET", "/process/{pid}", false, (*Server).processPage},
+	{"GET", "/api/config", false, (*Server).getConfig},
+	{"GET", "/api/processes", false, (*Server).getProcesses},
+	{"GET", "/api/processes/stream", true, (*Server).streamProcesses},
+	{"GET", "/api/processes/events", true, (*Server).streamProcess},
+	{"GET", "/api/processes/observation", false, (*Server).getObservation},
+	{"GET", "/api/processes/threads", false, (*Server).getThreads},
+	{"GET", "/api/processes/maps", false, (*Server).getMaps},
+	{"GET", "/api/processes/memory", false, (*Server).getMemory},
+	{"GET", "/api/processes/fds", false, (*Server).getDescriptors},
+	{"GET", "/api/processes/environment", false, (*Server).getEnvironment},
+	{"GET", "/api/processes/auxv", false, (*Server).getAuxv},
+	{"GET", "/api/processes/signals", false, (*Server).getSignals},
+	{"GET", "/api/processes/context", false, (*Server).getContext},
+	{"GET", "/api/processes/stacks", false, (*Server).getStacks},
+	{"POST", "/api/processes/snapshot", false, (*Server).postSnapshot},
+	{"GET", "/api/system/totals", false, (*Server).getTotals},
+	{"GET", healthPath, false, (*Server).getHealth},
 }
 
 const healthPath = "/healthz"
@@ -44,7 +46,7 @@ const healthPath = "/healthz"
 func Routes() []Route {
 	list := make([]Route, len(routes))
 	for i, r := range routes {
-		list[i] = Route{http.MethodGet, r.pattern}
+		list[i] = Route{r.method, r.pattern}
 	}
 	return list
 }

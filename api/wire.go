@@ -467,7 +467,8 @@ type ServerCapabilities struct {
 	Runs     Capability `json:"runs"`
 }
 
-// Capability is one thing the server can or cannot do.
+// Capability is one thing the server can or cannot do. A reason beside available
+// says what it cannot do all the same.
 type Capability struct {
 	Available bool    `json:"available"`
 	Reason    *string `json:"reason"`
@@ -565,8 +566,9 @@ type SnapshotThread struct {
 	CallStack          []Frame      `json:"call_stack"`
 	UnwindStop         *string      `json:"unwind_stop"`
 	FramesMayBeMissing bool         `json:"frames_may_be_missing"`
-	Syscall            *string      `json:"syscall"`     // name of the call it stands in; RAX is no result then
-	Disassembly        *Disassembly `json:"disassembly"` // null only without registers
+	Syscall            *string      `json:"syscall"`        // name of the call it stands in
+	SyscallNumber      *int64       `json:"syscall_number"` // null in no call; else RAX is no result
+	Disassembly        *Disassembly `json:"disassembly"`    // null only without registers
 	StackBytes         *StackBytes  `json:"stack_bytes"`
 	Error              *string      `json:"error"`
 }

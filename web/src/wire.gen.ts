@@ -463,7 +463,8 @@ export interface ServerCapabilities {
 	runs: Capability;
 }
 
-// Capability is one thing the server can or cannot do.
+// Capability is one thing the server can or cannot do. A reason beside available
+// says what it cannot do all the same.
 export interface Capability {
 	available: boolean;
 	reason: string | null;
@@ -561,7 +562,8 @@ export interface SnapshotThread {
 	call_stack: Frame[];
 	unwind_stop: string | null;
 	frames_may_be_missing: boolean;
-	syscall: string | null; // name of the call it stands in; RAX is no result then
+	syscall: string | null; // name of the call it stands in
+	syscall_number: number | null; // null in no call; else RAX is no result
 	disassembly: Disassembly | null; // null only without registers
 	stack_bytes: StackBytes | null;
 	error: string | null;
