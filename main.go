@@ -1,4 +1,5 @@
-// Command procinsh shows the processes of a Linux host in a browser and to curl.
+// Command procinsh shows the processes of a Linux host in a browser and to curl, and
+// the stacks of one on the terminal.
 package main
 
 import (
@@ -17,6 +18,9 @@ func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 // run is the program without the process around it. It returns the exit status:
 // 0, 1 for what went wrong, 2 for a command line that is wrong.
 func run(args []string, env func(string) string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "snapshot" {
+		return runSnapshot(args[1:], stdout, stderr)
+	}
 	o, err := parseArgs(args, env)
 	switch {
 	case errors.Is(err, errHelp):

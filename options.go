@@ -17,6 +17,7 @@ import (
 const help = `procinsh shows the processes of this host in a browser and to curl.
 
 Usage: procinsh [serve] [options]
+       procinsh snapshot PID [--json] [--no-stop]   the stack of every thread
 
   --listen ADDRESS   where to listen: 127.0.0.1:PORT, [::1]:PORT, localhost:PORT
                      for both, or unix:PATH; may be given several times

@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // child is what a copy of this test does when it is started for another's sake.
@@ -86,6 +89,18 @@ func child(mode string) int {
 			}
 			time.Sleep(time.Millisecond)
 		}
+	case "seize": // trace the argument until killed
+		pid, err := strconv.Atoi(os.Args[1])
+		if err != nil {
+			fmt.Println("error:", err)
+			return 1
+		}
+		runtime.LockOSThread()
+		if err := unix.PtraceSeize(pid); err != nil {
+			fmt.Println("error:", err)
+			return 1
+		}
+		select {}
 	default:
 		fmt.Println("unknown mode", mode)
 		return 1
