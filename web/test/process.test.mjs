@@ -122,7 +122,7 @@ test('place: the hash and back', () => {
   assert.equal(parsed.section, 'memory');
   assert.equal(parsed.params.get('q'), 'a b');
   assert.equal(place.parsePlace('').section, 'overview');
-  assert.equal(place.parsePlace('stacks').section, 'overview');
+  assert.equal(place.parsePlace('nowhere').section, 'overview');
   const hash = place.placeHash('files', { q: '/tmp & "x" %', sort: '-fd', none: undefined, empty: '' });
   assert.equal(hash, '#files?q=/tmp%20%26%20%22x%22%20%25&sort=-fd');
   assert.equal(place.parsePlace(hash.slice(1)).params.get('q'), '/tmp & "x" %');

@@ -3,6 +3,7 @@
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import { getJSON } from '../http';
+import { Lifetime } from '../life';
 import { type Environment, Live, type LiveState } from '../stream';
 import type {
   HistoryPoint,
@@ -60,6 +61,9 @@ export class Model {
   // since counts threads that came and went since Hold.
   readonly since: ReadonlySignal<{ started: number; exited: number }>;
 
+  // life ends when the page is left.
+  readonly life = new Lifetime();
+
   private readonly newest: Signal<View>;
   private readonly kept: Signal<View | null> = signal<View | null>(null);
   private readonly ring = new Ring();
@@ -111,6 +115,7 @@ export class Model {
   close(): void {
     this.unwatch();
     this.live.stop();
+    this.life.close();
   }
 
   // hold keeps what is on screen; release goes on with the newest state.

@@ -22,6 +22,7 @@ import type {
   Identity,
   ProcessSummary,
   SignalsAnswer,
+  StacksAnswer,
 } from '../wire.gen';
 import { now, runClock } from './clock';
 import type { Shared } from './context';
@@ -31,7 +32,7 @@ import { Memory } from './memory';
 import { Model } from './model';
 import { FoldedCharts, Overview, TopCharts } from './overview';
 import { Panel } from './panel';
-import { parsePlace, placeHash, SECTION_NAME, SECTIONS, type Section } from './place';
+import { parsePlace, placeHash, SECTION_NAME, SECTIONS, type Section, sectionKey } from './place';
 import { StripBar } from './stripbar';
 
 export interface ProcessPageProps {
@@ -52,42 +53,45 @@ const Environment = lazy(async () => (await sections()).Environment);
 const Files = lazy(async () => (await sections()).Files);
 const MemorySection = lazy(async () => (await sections()).MemorySection);
 const Signals = lazy(async () => (await sections()).Signals);
+const Snapshot = lazy(async () => (await sections()).Snapshot);
+const Stacks = lazy(async () => (await sections()).Stacks);
 const Threads = lazy(async () => (await sections()).Threads);
 
+// Answers are what is fetched when its section is first opened.
+interface Answers {
+  files: DescriptorsAnswer;
+  environment: EnvironmentAnswer;
+  auxv: AuxvAnswer;
+  signals: SignalsAnswer;
+  context: ContextAnswer;
+  stacks: StacksAnswer;
+}
+
 class Panels {
-  readonly files: Panel<DescriptorsAnswer>;
-  readonly environment: Panel<EnvironmentAnswer>;
-  readonly auxv: Panel<AuxvAnswer>;
-  readonly signals: Panel<SignalsAnswer>;
-  readonly context: Panel<ContextAnswer>;
+  private readonly panels: { readonly [S in keyof Answers]: Panel<Answers[S]> };
 
   constructor(identity: Identity) {
-    this.files = new Panel('/api/processes/fds', identity);
-    this.environment = new Panel('/api/processes/environment', identity);
-    this.auxv = new Panel('/api/processes/auxv', identity);
-    this.signals = new Panel('/api/processes/signals', identity);
-    this.context = new Panel('/api/processes/context', identity);
+    const panel = <T,>(name: string) => new Panel<T>(`/api/processes/${name}`, identity);
+    this.panels = {
+      files: panel('fds'),
+      environment: panel('environment'),
+      auxv: panel('auxv'),
+      signals: panel('signals'),
+      context: panel('context'),
+      stacks: panel('stacks'),
+    };
   }
 
-  of(section: Section): Panel<unknown> | null {
-    switch (section) {
-      case 'files':
-        return this.files;
-      case 'environment':
-        return this.environment;
-      case 'auxv':
-        return this.auxv;
-      case 'signals':
-        return this.signals;
-      case 'context':
-        return this.context;
-      default:
-        return null;
-    }
+  get<S extends keyof Answers>(section: S): Panel<Answers[S]> {
+    return this.panels[section];
+  }
+
+  of(section: Section): Panel<unknown> | undefined {
+    return (this.panels as Partial<Record<Section, Panel<unknown>>>)[section];
   }
 
   close(): void {
-    for (const panel of [this.files, this.environment, this.auxv, this.signals, this.context]) panel.close();
+    for (const panel of Object.values(this.panels)) panel.close();
   }
 }
 
@@ -238,16 +242,17 @@ function Notes(props: { model: Model; identity: Identity; since: number }) {
 function Tabs(props: { shared: Shared; section: Section; counts: Partial<Record<Section, number | undefined>> }) {
   const { shared, section } = props;
   const here = useRef<HTMLAnchorElement>(null);
-  useEffect(() => here.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' }), [section]);
+  const known = props.counts.threads !== undefined;
+  useEffect(() => here.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' }), [section, known]);
   return (
     <nav class="sections" aria-label="Sections" data-region="sections">
-      {SECTIONS.map((name, i) => (
+      {SECTIONS.map((name) => (
         <a
           class={name === section ? 'section-link section-current' : 'section-link'}
           key={name}
           href={`${processPath(shared.identity)}${placeHash(name)}`}
           aria-current={name === section ? 'page' : undefined}
-          aria-keyshortcuts={String(i + 1)}
+          aria-keyshortcuts={sectionKey(name)}
           {...(name === section ? { ref: here } : {})}
           onClick={(event) => {
             if (!plainClick(event)) return;
@@ -391,8 +396,8 @@ export function ProcessPage(props: ProcessPageProps) {
     };
     const memoryKey = (run: () => boolean | undefined) => () => (act.current.section === 'memory' ? run() : false);
     return bindKeys([
-      ...SECTIONS.map((to, i) => ({
-        keys: String(i + 1),
+      ...SECTIONS.map((to) => ({
+        keys: sectionKey(to),
         label: SECTION_NAME[to],
         group: 'Sections',
         run: () => {
@@ -440,6 +445,20 @@ export function ProcessPage(props: ProcessPageProps) {
       },
       { keys: 'Y', label: 'copy as…', group: 'Process', run: () => (openCopyMenu() ? undefined : false) },
       {
+        keys: 'S',
+        label: 'take a snapshot: stops all threads for some ms',
+        group: 'Process',
+        run: (event: KeyboardEvent) => {
+          // A key that is held down takes one.
+          if (event.repeat) return;
+          if (act.current.section !== 'snapshot') act.current.shared.go('snapshot');
+          sections().then(
+            (all) => all.takeSnapshot(model),
+            () => {},
+          );
+        },
+      },
+      {
         keys: 'm',
         label: 'go to an address in memory',
         group: 'Memory',
@@ -482,11 +501,11 @@ export function ProcessPage(props: ProcessPageProps) {
   }, [shown, model, memory, panels, params]);
 
   if (!shown) return null;
-  const large = section === 'overview' || section === 'threads';
+  const large = section === 'overview' || section === 'threads' || section === 'snapshot';
   const counts = {
     threads: view.observation?.threads.length,
     memory: view.space.capturedAt === null ? undefined : view.space.regions.length,
-    files: panels.files.state.value.data?.entries.length,
+    files: panels.get('files').state.value.data?.entries.length,
   };
   const { heldAt } = model;
   return (
@@ -525,11 +544,13 @@ export function ProcessPage(props: ProcessPageProps) {
           {section === 'overview' && <Overview shared={shared} />}
           {section === 'threads' && <Threads shared={shared} />}
           {section === 'memory' && <MemorySection shared={shared} />}
-          {section === 'files' && <Files shared={shared} panel={panels.files} />}
-          {section === 'environment' && <Environment shared={shared} panel={panels.environment} />}
-          {section === 'auxv' && <Auxv shared={shared} panel={panels.auxv} />}
-          {section === 'signals' && <Signals shared={shared} panel={panels.signals} />}
-          {section === 'context' && <Context shared={shared} panel={panels.context} />}
+          {section === 'files' && <Files shared={shared} panel={panels.get('files')} />}
+          {section === 'environment' && <Environment shared={shared} panel={panels.get('environment')} />}
+          {section === 'auxv' && <Auxv shared={shared} panel={panels.get('auxv')} />}
+          {section === 'signals' && <Signals shared={shared} panel={panels.get('signals')} />}
+          {section === 'context' && <Context shared={shared} panel={panels.get('context')} />}
+          {section === 'stacks' && <Stacks shared={shared} panel={panels.get('stacks')} />}
+          {section === 'snapshot' && <Snapshot shared={shared} />}
         </div>
       </main>
       <footer class="foot" data-region="foot">

@@ -88,12 +88,17 @@ export function Refused(props: { failure: Failure; what: string; retry?: (() => 
 }
 
 // Failed is the one line on top of content that stays.
-export function Failed(props: { failure: Failure; shown: number | null; retry?: (() => void) | undefined }) {
+export function Failed(props: {
+  failure: Failure;
+  shown: number | null;
+  what?: string; // what could not be done
+  retry?: (() => void) | undefined;
+}) {
   const { failure, shown } = props;
   return (
     <div class="line line-bad">
       <span class="line-text">
-        Could not refresh at {clock(failure.at)}: {visible(failure.text)}
+        {props.what ?? 'Could not refresh'} at {clock(failure.at)}: {visible(failure.text)}
         {shown !== null && ` Showing ${clock(shown)}.`}
       </span>
       {props.retry !== undefined && (

@@ -9,6 +9,8 @@ export const SECTIONS = [
   'auxv',
   'signals',
   'context',
+  'stacks',
+  'snapshot',
 ] as const;
 export type Section = (typeof SECTIONS)[number];
 
@@ -21,7 +23,14 @@ export const SECTION_NAME: Readonly<Record<Section, string>> = {
   auxv: 'Auxv',
   signals: 'Signals',
   context: 'Context',
+  stacks: 'Stacks',
+  snapshot: 'Snapshot',
 };
+
+// sectionKey is the number key of a section: 1 to 9, then 0.
+export function sectionKey(section: Section): string {
+  return String((SECTIONS.indexOf(section) + 1) % 10);
+}
 
 export interface Place {
   readonly section: Section;

@@ -7,4 +7,6 @@ export { Environment } from './environment';
 export { Files } from './filesview';
 export { MemorySection } from './memoryview';
 export { Signals } from './signalsview';
+export { Snapshot, takeSnapshot } from './snapshotview';
+export { Stacks } from './stacksview';
 export { Threads } from './threads';
