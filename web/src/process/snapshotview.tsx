@@ -372,7 +372,7 @@ export function Snapshot(props: { shared: Shared }) {
             title={reason ?? undefined}
             onClick={take}
           >
-            {taken.running ? 'Waiting for the snapshot…' : 'Take snapshot – stops all threads for some ms'}
+            {taken.running ? 'Waiting for the snapshot…' : 'Take snapshot – stops all threads for some ms'}{' '}
             <kbd class="key">S</kbd>
           </button>
           {reason !== null && <span class="snap-reason">{visible(reason)}</span>}
