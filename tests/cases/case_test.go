@@ -75,20 +75,26 @@ var (
 // build compiles a C program of this folder's testdata or of the targets.
 func build(t *testing.T, source string) string {
 	t.Helper()
+	return buildAs(t, strings.TrimSuffix(filepath.Base(source), ".c"), "gcc", "-g", source)
+}
+
+// buildAs compiles a program under a name of its own.
+func buildAs(t *testing.T, name, compiler string, args ...string) string {
+	t.Helper()
 	buildMu.Lock()
 	defer buildMu.Unlock()
-	if exe := built[source]; exe != "" {
+	if exe := built[name]; exe != "" {
 		return exe
 	}
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Fatal("no gcc: the targets of these tests are C programs")
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Fatalf("no %s: the targets of these tests are C programs", compiler)
 	}
-	exe := filepath.Join(work, strings.TrimSuffix(filepath.Base(source), ".c"))
-	out, err := exec.Command("gcc", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I../targets", "-o", exe, source).CombinedOutput()
-	if err != nil {
-		t.Fatalf("gcc %s: %v\n%s", source, err, out)
+	exe := filepath.Join(work, name)
+	args = append([]string{"-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I../targets", "-o", exe}, args...)
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", compiler, args, err, out)
 	}
-	built[source] = exe
+	built[name] = exe
 	return exe
 }
 

@@ -176,6 +176,28 @@ func (s *Server) Get(path string, query url.Values, into any) error {
 	return nil
 }
 
+// Post sends body as JSON and returns the answer and its status.
+func (s *Server) Post(path string, body any) ([]byte, int, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	r, err := s.client.Do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	return b, r.StatusCode, err
+}
+
 // Event is one event of a stream.
 type Event struct {
 	Name string

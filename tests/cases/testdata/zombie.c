@@ -3,10 +3,12 @@
 
 static int sock[2], pip[2];
 static char *mem;
+static atomic_int begun; // threads that have told their number
 
 static void *sleeper(void *a) {
 	(void)a;
 	printf("SLEEPER_TID=%d\n", (int)t_tid());
+	atomic_fetch_add(&begun, 1);
 	for (;;) pause();
 	return NULL;
 }
@@ -14,6 +16,7 @@ static void *sleeper(void *a) {
 static void *busy(void *a) {
 	(void)a;
 	printf("BUSY_TID=%d\n", (int)t_tid());
+	atomic_fetch_add(&begun, 1);
 	for (;;) {
 		for (double end = t_now() + 0.02; t_now() < end;) mem[4096] ^= 1;
 		t_sleep_ms(80);
@@ -33,7 +36,7 @@ static char state(void) {
 
 static void *keeper(void *a) {
 	(void)a;
-	while (state() != 'Z') t_sleep_ms(5);
+	while (state() != 'Z' || atomic_load(&begun) < 2) t_sleep_ms(5);
 	printf("KEEPER_TID=%d\n", (int)t_tid());
 	t_ready();
 	t_hold(NULL, NULL, 0);
