@@ -106,7 +106,6 @@ var (
 	namesMM  = numbered("mm", 8)
 	namesTMM = numbered("tmm", 8)
 	namesBND = numbered("bnd", 4)
-	namesSeg = [...]string{"es", "cs", "ss", "ds", "fs", "gs"}
 )
 
 func wider(suffix string, first ...string) (list [32]string) {
