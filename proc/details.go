@@ -49,7 +49,9 @@ func newTexts(fs *FS) texts {
 // read reads the texts of a process; comm is there already. It returns their sum,
 // and whether they can be trusted: a process on its way out has lost its memory
 // before it is a zombie, and what was known of it is better.
-func (t *texts) read(p *Process, st *stat, row *Row) (sum uint64, whole bool) {
+//
+// Errors: ErrLeft.
+func (t *texts) read(p *Process, st *stat, row *Row, turn *turn) (sum uint64, whole bool, err error) {
 	t.exe, t.command, t.cut, t.cgroup = nil, nil, false, nil
 	whole = true
 	switch {
@@ -59,12 +61,18 @@ func (t *texts) read(p *Process, st *stat, row *Row) (sum uint64, whole bool) {
 	default:
 		var b [pathPart]byte
 		copy(b[:], p.path("exe"))
-		n, err := readlinkRaw(p.dir, &b[0], t.exeBuf)
-		if err == nil {
+		n, none := readlinkRaw(p.dir, &b[0], t.exeBuf)
+		if none == nil {
 			t.exe = t.exeBuf[:n]
 		}
-		leaving := err == unix.ENOENT || err == unix.ESRCH
-		if t.readCommand(p); leaving && len(t.command) == 0 {
+		leaving := none == unix.ENOENT || none == unix.ESRCH
+		if number, ok := turn.enter(row); ok {
+			t.readCommand(p)
+			if !turn.leave(number) {
+				return 0, false, ErrLeft
+			}
+		}
+		if leaving && len(t.command) == 0 {
 			t.command, whole = nil, false
 		}
 	}
@@ -73,7 +81,7 @@ func (t *texts) read(p *Process, st *stat, row *Row) (sum uint64, whole bool) {
 			t.cgroup = path
 		}
 	}
-	return t.sum(st, row), whole
+	return t.sum(st, row), whole, nil
 }
 
 // readCommand reads the first maxListCommandLine bytes of cmdline, and one more

@@ -54,15 +54,22 @@ type Scanner struct {
 	// What is known of each process from scan to scan, by PID. A scan walks the
 	// two in step and drops who is not there any more.
 	known, next []known
+	old         []known // what of known the walk has not passed
+	at          int     // where in pids the walk is
+	want        Want
 
-	reader   reader
+	reader   *reader
 	last     int64 // monotonic ns of the scan before
 	interval int64 // ns between the last two scans
+	turn     *turn
 }
 
 // NewScanner returns a scanner with empty caches.
 func (fs *FS) NewScanner() *Scanner {
-	return &Scanner{fs: fs, reader: newReader(fs)}
+	s := &Scanner{fs: fs, turn: new(turn)}
+	s.reader = newReader(fs)
+	s.reader.turn = s.turn
+	return s
 }
 
 // Scan returns every process by PID. The slice is valid until the next Scan; the
@@ -75,7 +82,7 @@ func (fs *FS) NewScanner() *Scanner {
 // out; so are those that may not be read, which Denied counts. A zombie is listed
 // with state Z and no memory.
 //
-// Errors: the directory of processes could not be read.
+// Errors: the directory of processes could not be read; ErrLeft.
 // Effect: none on the targets; cmdline takes their mmap lock for a moment.
 // Source: /proc/PID/{stat,status,statm}, and cmdline, exe, cgroup, io, maps.
 func (s *Scanner) Scan(want Want) ([]Row, error) {
@@ -84,25 +91,33 @@ func (s *Scanner) Scan(want Want) ([]Row, error) {
 	}
 	s.begin()
 	s.rows, s.next, s.Denied = s.rows[:0], s.next[:0], 0
-	old := s.known
-	for _, pid := range s.pids {
-		for len(old) > 0 && old[0].id.PID < pid {
-			old = old[1:]
+	s.old, s.at, s.want = s.known, 0, want
+	return s.walk()
+}
+
+// walk reads the processes from at on and ends the scan.
+func (s *Scanner) walk() ([]Row, error) {
+	for ; s.at < len(s.pids); s.at++ {
+		pid := s.pids[s.at]
+		for len(s.old) > 0 && s.old[0].id.PID < pid {
+			s.old = s.old[1:]
 		}
 		var k known
-		if len(old) > 0 && old[0].id.PID == pid {
-			k = old[0]
+		if len(s.old) > 0 && s.old[0].id.PID == pid {
+			k = s.old[0]
 		}
 		var row Row
-		switch err := s.readPID(pid, want, &row, &k); {
+		switch err := s.readPID(s.reader, pid, s.want, &row, &k); {
 		case err == nil:
 			s.rows, s.next = append(s.rows, row), append(s.next, k)
+		case err == ErrLeft:
+			return nil, err // s is somebody else's now
 		case !vanished(err):
 			s.Denied++
 		}
 	}
 	clear(s.known[:cap(s.known)]) // let go of the details of processes that ended
-	s.known, s.next = s.next, s.known
+	s.known, s.next, s.old = s.next, s.known, nil
 	s.parents()
 	return s.rows, nil
 }
@@ -116,7 +131,7 @@ func (s *Scanner) ReadRow(p *Process, want Want) (Row, error) {
 	if err := p.Check(); err != nil {
 		return Row{}, err
 	}
-	r := &s.reader
+	r := s.reader
 	r.start(s.fs.bootTime())
 	var row Row
 	var k known
@@ -138,7 +153,7 @@ func (s *Scanner) ReadRow(p *Process, want Want) (Row, error) {
 
 // begin sets the clocks of a scan.
 func (s *Scanner) begin() {
-	r := &s.reader
+	r := s.reader
 	r.start(s.fs.bootTime())
 	if s.last != 0 {
 		s.interval = r.now - s.last
@@ -168,8 +183,9 @@ func (s *Scanner) list() error {
 	return nil
 }
 
-func (s *Scanner) readPID(pid int32, want Want, row *Row, k *known) error {
-	r := &s.reader
+// readPID touches nothing of s that changes, only r: it may come back when both
+// are in other hands.
+func (s *Scanner) readPID(r *reader, pid int32, want Want, row *Row, k *known) error {
 	var path [16]byte
 	strconv.AppendInt(path[:0], int64(pid), 10)
 	dir, err := openRaw(s.fs.dir, &path[0], unix.O_PATH|unix.O_DIRECTORY)

@@ -43,10 +43,11 @@ type reader struct {
 	proc  Process // borrows the handle of the process that is being read
 	maps  []Mapping
 	none  *MapSummary // of kernel threads
+	turn  *turn
 }
 
-func newReader(fs *FS) reader {
-	return reader{fs: fs, ask: monotonic, buf: make([]byte, 32<<10), texts: newTexts(fs)}
+func newReader(fs *FS) *reader {
+	return &reader{fs: fs, ask: monotonic, buf: make([]byte, 32<<10), texts: newTexts(fs)}
 }
 
 // start sets the clock. The runtime reads CLOCK_MONOTONIC in the vdso but tells
@@ -149,12 +150,16 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 		}
 	}
 	if stale {
-		r.details(&st, row, k)
+		if err := r.details(&st, row, k); err != nil {
+			return err
+		}
 		k.stack, k.uid, k.euid = st.stack, row.UID, row.EUID
 	}
 	row.Details = k.details
 	if want.Maps {
-		r.summarize(row, k)
+		if err := r.summarize(row, k); err != nil {
+			return err
+		}
 		row.Maps = k.maps
 	}
 	return nil
@@ -183,9 +188,13 @@ func (r *reader) memory(st *stat, row *Row) error {
 }
 
 // details reads the texts and keeps the old value when they are the same.
-func (r *reader) details(st *stat, row *Row, k *known) {
+func (r *reader) details(st *stat, row *Row, k *known) error {
 	fresh := k.details == nil
-	if sum, whole := r.texts.read(&r.proc, st, row); fresh || whole && sum != k.sum {
+	sum, whole, err := r.texts.read(&r.proc, st, row, r.turn)
+	if err != nil {
+		return err
+	}
+	if fresh || whole && sum != k.sum {
 		k.details, k.sum = r.texts.details(st, row), sum
 	}
 	k.read, k.due = r.now, r.now+int64(detailsDue)
@@ -193,12 +202,13 @@ func (r *reader) details(st *stat, row *Row, k *known) {
 		// Those first seen together are spread over the slices.
 		k.due = r.now + int64(time.Second) + spread(row.ID)%int64(detailsDue-time.Second)
 	}
+	return nil
 }
 
 // summarize reads the map summary when it is due.
-func (r *reader) summarize(row *Row, k *known) {
+func (r *reader) summarize(row *Row, k *known) error {
 	if r.now < k.mapsDue {
-		return
+		return nil
 	}
 	k.mapsDue = r.now + int64(mapsAge) + spread(row.ID)%int64(time.Second)
 	switch {
@@ -208,20 +218,29 @@ func (r *reader) summarize(row *Row, k *known) {
 			r.none = &none
 		}
 		k.maps = r.none
-		return
+		return nil
 	case row.State == 'Z' || row.State == 'X':
 		k.maps = nil
-		return
+		return nil
 	}
-	var err error
-	if r.maps, err = r.proc.readMapKinds(r.maps[:0]); err != nil {
+	turn, ok := r.turn.enter(row)
+	if !ok {
 		k.maps = nil
-		return
+		return nil
+	}
+	read, err := r.proc.readMapKinds(r.maps[:0])
+	if !r.turn.leave(turn) {
+		return ErrLeft
+	}
+	if r.maps = read; err != nil {
+		k.maps = nil
+		return nil
 	}
 	sum := SummarizeMaps(r.maps)
 	if k.maps == nil || !slices.Equal(k.maps.Boxes, sum.Boxes) || !maps.Equal(k.maps.Totals, sum.Totals) {
 		k.maps = &sum
 	}
+	return nil
 }
 
 // spread returns a number that looks random and is the same for a process.

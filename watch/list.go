@@ -145,7 +145,7 @@ type listScan struct {
 
 // NewList returns a list that does nothing until it is asked.
 func NewList(fs *proc.FS, o ListOptions) *List {
-	return newList(textList{fs, fs.NewScanner()}, o)
+	return newList(newTextList(fs), o)
 }
 
 func newList(src listSource, o ListOptions) *List {

@@ -26,14 +26,6 @@ type target interface {
 	Close() error
 }
 
-// textList is the list from the text files of procfs.
-type textList struct {
-	fs *proc.FS
-	*proc.Scanner
-}
-
-func (s textList) ReadTotals(t *proc.Totals) error { return s.fs.ReadTotals(t) }
-
 // textProcesses are single processes from the text files of procfs.
 type textProcesses struct{ fs *proc.FS }
 
