@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -20,7 +21,7 @@ const (
 
 func (s *Server) newHTTP() *http.Server {
 	return &http.Server{
-		Handler:           s,
+		Handler:           unwantedBodies{s, bodyTimeout},
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes - headerSlop,
@@ -30,6 +31,33 @@ func (s *Server) newHTTP() *http.Server {
 		// OPTIONS * goes through the guard like everything else.
 		DisableGeneralOptionsHandler: true,
 	}
+}
+
+// unwantedBodies reads the body of a request that needs none, with an end.
+// net/http would wait for it before it sends the answer, for ever when it does not
+// come. Not ReadTimeout: that ends every stream as well.
+type unwantedBodies struct {
+	http.Handler
+	timeout time.Duration // for the body to come
+}
+
+func (h unwantedBodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 && r.Method != http.MethodPost { // -1: unknown
+		rc := http.NewResponseController(w)
+		rc.SetReadDeadline(time.Now().Add(h.timeout))
+		whole := false
+		if r.Header["Expect"] == nil { // such a client waits for a word before it sends
+			_, err := io.CopyN(io.Discard, r.Body, maxBodyBytes)
+			whole = err == io.EOF
+		}
+		if whole {
+			// From here on the server itself reads, to notice when the client goes away.
+			rc.SetReadDeadline(time.Time{})
+		} else {
+			w.Header().Set("Connection", "close")
+		}
+	}
+	h.Handler.ServeHTTP(w, r)
 }
 
 // headerSlop is what net/http reads beyond MaxHeaderBytes before it refuses.
