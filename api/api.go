@@ -48,8 +48,9 @@ type Server struct {
 	pages     pages
 	mux       *http.ServeMux
 	heavy     chan struct{} // a token for each heavy request under way
-	turns     turns         // of snapshots
-	take      taker         // ptrace.Take, but in tests
+	late      lateReadings
+	turns     turns // of snapshots
+	take      taker // ptrace.Take, but in tests
 	scanners  scanners
 	streams   atomic.Uint64 // numbers the streams for the log
 	warned    warned

@@ -43,7 +43,7 @@ func (s *Server) leave() { <-s.heavy }
 
 // read is the way of every one-shot: parse, check identity, ask, check identity.
 // A process that went away meanwhile is that, whatever ask made of it.
-func (s *Server) read(r *http.Request, ask func(p *proc.Process, q query) error) error {
+func (s *Server) read(r *http.Request, heavy bool, ask func(p *proc.Process, q query) error) error {
 	q, err := parseQuery(r)
 	if err != nil {
 		return err
@@ -52,20 +52,22 @@ func (s *Server) read(r *http.Request, ask func(p *proc.Process, q query) error)
 	if err != nil {
 		return err
 	}
-	return s.ask(id, func(p *proc.Process) error { return ask(p, q) })
+	return s.ask(r.Context(), id, heavy, func(p *proc.Process) error { return ask(p, q) })
 }
 
-func (s *Server) ask(id proc.ID, ask func(p *proc.Process) error) error {
-	p, err := s.fs.OpenProcess(id)
-	if err != nil {
+func (s *Server) ask(ctx context.Context, id proc.ID, heavy bool, ask func(p *proc.Process) error) error {
+	return s.bounded(ctx, id, heavy, func() error {
+		p, err := s.fs.OpenProcess(id)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		err = ask(p)
+		if gone := p.Check(); gone != nil {
+			return gone
+		}
 		return err
-	}
-	defer p.Close()
-	err = ask(p)
-	if gone := p.Check(); gone != nil {
-		return gone
-	}
-	return err
+	})
 }
 
 func (s *Server) getHealth(w http.ResponseWriter, r *http.Request) error {
@@ -106,7 +108,7 @@ func (s *Server) getTotals(w http.ResponseWriter, r *http.Request) error {
 // the stream is for.
 func (s *Server) getObservation(w http.ResponseWriter, r *http.Request) error {
 	var o watch.Observation
-	if err := s.read(r, func(p *proc.Process, _ query) error { return p.ReadSample(&o.Sample) }); err != nil {
+	if err := s.read(r, false, func(p *proc.Process, _ query) error { return p.ReadSample(&o.Sample) }); err != nil {
 		return err
 	}
 	replyJSON(w, r, func(b []byte) []byte { return appendObservation(b, &o) })
@@ -118,7 +120,7 @@ const truncatedHeader = "X-Procinsh-Truncated"
 
 func (s *Server) getThreads(w http.ResponseWriter, r *http.Request) error {
 	var sample proc.Sample
-	if err := s.read(r, func(p *proc.Process, _ query) error { return p.ReadSample(&sample) }); err != nil {
+	if err := s.read(r, false, func(p *proc.Process, _ query) error { return p.ReadSample(&sample) }); err != nil {
 		return err
 	}
 	if sample.ThreadsTruncated {
@@ -132,11 +134,7 @@ func (s *Server) getThreads(w http.ResponseWriter, r *http.Request) error {
 // answer.
 func (s *Server) getMaps(w http.ResponseWriter, r *http.Request) error {
 	a := mapsReading{}
-	err := s.read(r, func(p *proc.Process, _ query) error {
-		if err := s.enter(r.Context()); err != nil {
-			return err
-		}
-		defer s.leave()
+	err := s.read(r, true, func(p *proc.Process, _ query) error {
 		a.read(p)
 		return nil
 	})
@@ -218,16 +216,12 @@ func (s *Server) getMemory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.enter(r.Context()); err != nil {
-		return err
-	}
 	buf := make([]byte, length)
 	var n int
-	err = s.ask(id, func(p *proc.Process) (err error) {
+	err = s.ask(r.Context(), id, true, func(p *proc.Process) (err error) {
 		n, err = p.ReadMemory(address, buf)
 		return err
 	})
-	s.leave()
 	if err != nil {
 		return err
 	}
@@ -281,11 +275,7 @@ func (s scanners) read(p *proc.Process) (*proc.Descriptors, error) {
 func (s *Server) getDescriptors(w http.ResponseWriter, r *http.Request) error {
 	var id proc.ID
 	var d *proc.Descriptors
-	err := s.read(r, func(p *proc.Process, _ query) (err error) {
-		if err := s.enter(r.Context()); err != nil {
-			return err
-		}
-		defer s.leave()
+	err := s.read(r, true, func(p *proc.Process, _ query) (err error) {
 		id = p.ID()
 		d, err = s.scanners.read(p)
 		return err
@@ -313,7 +303,7 @@ func appendDescriptors(b []byte, id proc.ID, d *proc.Descriptors, at time.Time) 
 
 func (s *Server) getEnvironment(w http.ResponseWriter, r *http.Request) error {
 	var a EnvironmentAnswer
-	err := s.read(r, func(p *proc.Process, _ query) error {
+	err := s.read(r, false, func(p *proc.Process, _ query) error {
 		entries, truncated, err := p.ReadEnvironment()
 		a = environmentAnswer(p.ID(), entries, truncated)
 		return err
@@ -327,7 +317,7 @@ func (s *Server) getEnvironment(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) getAuxv(w http.ResponseWriter, r *http.Request) error {
 	var a AuxvAnswer
-	err := s.read(r, func(p *proc.Process, _ query) error {
+	err := s.read(r, false, func(p *proc.Process, _ query) error {
 		v, err := p.ReadAuxv()
 		if err == nil {
 			a = auxvAnswer(p.ID(), v)
@@ -343,7 +333,7 @@ func (s *Server) getAuxv(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) getSignals(w http.ResponseWriter, r *http.Request) error {
 	var a SignalsAnswer
-	err := s.read(r, func(p *proc.Process, _ query) error {
+	err := s.read(r, false, func(p *proc.Process, _ query) error {
 		v, err := p.ReadSignals()
 		if err == nil {
 			a = signalsAnswer(p.ID(), v)
@@ -359,7 +349,7 @@ func (s *Server) getSignals(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) getContext(w http.ResponseWriter, r *http.Request) error {
 	var a ContextAnswer
-	err := s.read(r, func(p *proc.Process, _ query) error {
+	err := s.read(r, false, func(p *proc.Process, _ query) error {
 		v, err := p.ReadContext()
 		if err == nil {
 			a = contextAnswer(p.ID(), v)

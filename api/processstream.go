@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"net/http"
 
 	"procinsh/watch"
@@ -21,14 +23,16 @@ func (s *Server) streamProcess(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx := r.Context()
-	v, err := s.processes.Subscribe(ctx, id)
+	first, cancel := context.WithTimeout(ctx, readingTimeout)
+	defer cancel()
+	v, err := s.processes.Subscribe(first, id)
 	if err != nil {
-		return err
+		return heldIfLate(ctx, err)
 	}
 	defer v.Close()
-	state, err := v.Next(ctx)
+	state, err := v.Next(first)
 	if err != nil {
-		return err
+		return heldIfLate(ctx, err)
 	}
 	st, err := s.openStream(w, r)
 	if err != nil {
@@ -78,4 +82,12 @@ func observationParts(s *watch.ProcessState, withMaps, packed bool) []part {
 		}))
 	}
 	return append(parts, share(s.Memo, "rest", func() []byte { return appendObservationRest(nil, s) }))
+}
+
+// heldIfLate tells a first reading that took too long from a client that left.
+func heldIfLate(ctx context.Context, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return errHeld
+	}
+	return err
 }

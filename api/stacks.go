@@ -33,11 +33,11 @@ func (s *Server) getStacks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.enter(r.Context()); err != nil {
+	var stacks *ptrace.Stacks
+	err = s.bounded(r.Context(), id, true, func() (err error) {
+		stacks, err = ptrace.ReadStacks(r.Context(), s.fs, id, tid, s.symbols)
 		return err
-	}
-	defer s.leave()
-	stacks, err := ptrace.ReadStacks(r.Context(), s.fs, id, tid, s.symbols)
+	})
 	if err != nil {
 		return err
 	}
