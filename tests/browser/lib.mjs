@@ -88,6 +88,8 @@ export async function newPage(t, held, url, options = {}) {
     });
   });
   if (init) await context.addInitScript(init);
+  // A loaded machine is slow, not wrong.
+  context.setDefaultTimeout(90_000);
   const page = await context.newPage();
   page.on('pageerror', (error) => problems.push(`uncaught: ${error.message}`));
   page.on('console', (entry) => {
