@@ -457,7 +457,7 @@ func (t *tracer) readStat(tid int32) (s statText, ok bool) {
 		return s, false
 	}
 	f := bytes.Fields(b[i+1:])
-	const state, flags, code, endcode, stack = 3 - 3, 9 - 3, 26 - 3, 27 - 3, 28 - 3 // proc_pid_stat(5)
+	const state, flags, code, endcode, stack = 0, 9 - 3, 26 - 3, 27 - 3, 28 - 3 // proc_pid_stat(5)
 	if len(f) <= stack {
 		return s, false
 	}
