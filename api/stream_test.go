@@ -350,6 +350,7 @@ type slowWriter struct {
 	flushes   int
 	deadlines []time.Duration
 	unguarded int // writes since the last deadline
+	wait      func()
 	stop      func()
 }
 
@@ -364,7 +365,7 @@ func (w *slowWriter) Flush() {
 	w.flushes++
 	switch w.flushes {
 	case 1:
-		time.Sleep(3500 * time.Millisecond)
+		w.wait()
 	case 4:
 		w.stop()
 	}
@@ -376,7 +377,19 @@ func TestSlowReader(t *testing.T) {
 	r := request("GET", "/api/processes/stream")
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
-	w := &slowWriter{ResponseRecorder: httptest.NewRecorder(), stop: cancel}
+	var behind uint64 // the state that the client finds when it reads on
+	miss := func() {
+		for from := uint64(0); behind < from+2 || from == 0; time.Sleep(100 * time.Millisecond) {
+			state, err := s.list.Now(ctx, watch.ListWant{})
+			if err != nil {
+				return
+			}
+			if behind = state.Sequence; from == 0 {
+				from = behind
+			}
+		}
+	}
+	w := &slowWriter{ResponseRecorder: httptest.NewRecorder(), wait: miss, stop: cancel}
 	s.ServeHTTP(w, r.WithContext(ctx))
 	list, _ := events(t, w.Body.String())
 	if len(list) < 3 || list[0].name != "processes" || list[2].name != "processes" {
