@@ -7,8 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 )
+
+// The runtime parks the main thread where it ends others, and a tracing thread has
+// to end for the kernel to let go what it still holds: nothing else may run here.
+func init() { runtime.LockOSThread() }
 
 // version is set by the linker.
 var version = "unversioned"

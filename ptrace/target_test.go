@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,10 @@ import (
 
 	"procinsh/proc"
 )
+
+// The main thread is parked where others end: a test that holds a tracee on it would
+// hold it for ever.
+func init() { runtime.LockOSThread() }
 
 // inspectorEnv names the process that this program, started again, inspects.
 const inspectorEnv = "PTRACE_TEST_INSPECTOR"

@@ -113,7 +113,8 @@ func childCommand(mode string, uid uint32, args ...string) *exec.Cmd {
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), "E2E_MODE="+mode)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// No Pdeathsig: that is of the thread that forks, and test threads end.
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if uid != 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
 	}
