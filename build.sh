@@ -115,6 +115,7 @@ tests() {
 	step "test targets" tests/targets/build.sh
 	step "Go, race detector" race ./proc ./watch ./api
 	step "Go" go test -count=1 . ./web ./tests/rules ./tests/wiregen
+	step "symbols" go test -count=1 ./elf
 	step "web model" node_tests web/test/*.test.mjs
 	step "odd targets" go test -count=1 ./tests/cases
 	step "end to end" go test -count=1 ./tests/e2e
@@ -126,7 +127,7 @@ tests() {
 
 fuzz_all() {
 	local pkg f
-	for pkg in proc api; do
+	for pkg in proc api elf; do
 		for f in $(go test -list '^Fuzz' ./$pkg | grep '^Fuzz'); do
 			step "fuzz $pkg $f" go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-60s}" ./$pkg
 		done
