@@ -190,7 +190,8 @@ func TestLayersKeepTheirWord(t *testing.T) {
 					t.Errorf("%s: proc starts a goroutine; it is asked and answers", at())
 				}
 			case *ast.FuncDecl:
-				if n.Recv == nil && n.Name.Name == "init" {
+				// Package main locks its thread in one, before anything else can run there.
+				if n.Recv == nil && n.Name.Name == "init" && (name != "" || len(n.Body.List) != 1) {
 					t.Errorf("%s: an init function: nothing happens at import", at())
 				}
 			case *ast.SelectorExpr:
