@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,15 +86,18 @@ const (
 
 // Raw is what was copied while a process stood still.
 type Raw struct {
-	At         time.Time     // when all threads stood
-	Paused     time.Duration // from the first stop request to the last release
-	Threads    []RawThread   // by order of attaching
-	NotStopped []NotStopped
-	Passes     int
-	Priority   Priority
-	Maps       []proc.Mapping // around the stop, see mergeMaps; address order
-	Same       bool           // the process ran the same program when all was copied and it ran again
-	Warnings   []string
+	At     time.Time     // when all threads stood
+	Paused time.Duration // from the first stop request to the last release
+	// PausedRunning is the same for the threads that were running; the others slept,
+	// and what they waited for went on. 0 when none ran.
+	PausedRunning time.Duration
+	Threads       []RawThread // by order of attaching
+	NotStopped    []NotStopped
+	Passes        int
+	Priority      Priority
+	Maps          []proc.Mapping // around the stop, see mergeMaps; address order
+	Same          bool           // the process ran the same program when all was copied and it ran again
+	Warnings      []string
 
 	program uint64 // an address in the code of the executable
 }
@@ -150,16 +155,20 @@ var turn = make(chan struct{}, 1)
 // Capture stops all threads of a process, copies their registers, stacks and code,
 // and lets them go. One capture runs at a time; others wait.
 //
-// Shape:  a result may lack threads, which are in NotStopped: one that waits in
-// vfork or for a device cannot stop, a main thread that has ended has nothing to
-// show. A thread that ended meanwhile is left out.
+// Shape:  registers are those at At, when all threads stood. So is the part of each
+// stack from RSP on that a snapshot shows, unless more than 4 threads ran: then it is
+// of the moment when its thread was let go, as deeper parts are. A result may lack
+// threads, which are in NotStopped: one that waits in vfork or for a device cannot
+// stop, a main thread that has ended has nothing to show. A thread that ended
+// meanwhile is left out.
 // Errors: proc.ErrGone; fs.ErrPermission; *TracedError; ErrSelf, ErrKernelThread,
 // ErrTooMany, ErrUnstable, ErrHeld; that of ctx. With an error, too, all threads
 // are let go.
-// Effect: every thread stands for Paused, some 0.1 ms for one thread and 7 ms for
-// 512, and goes on as it was: running, or stopped when a signal had stopped it.
-// Signals keep their order. epoll_wait, sigtimedwait, semtimedop, io_uring_enter
-// and, with a timeout set, recv and accept return EINTR.
+// Effect: every thread stands for a part of Paused, one that was running for
+// PausedRunning at most, some 40 µs alone and 0.3 ms among 64. It goes on as it was:
+// running, or stopped when a signal had stopped it. Signals keep their order.
+// epoll_wait, sigtimedwait, semtimedop, io_uring_enter and, with a timeout set, recv
+// and accept return EINTR. Nothing is written into the process; no signal is sent.
 // Source: ptrace(2), PTRACE_SEIZE and PTRACE_INTERRUPT since 3.4; process_vm_readv(2), 3.2.
 func Capture(ctx context.Context, p *proc.Process, o Options) (*Raw, error) {
 	if int(p.ID().PID) == os.Getpid() {
@@ -175,7 +184,7 @@ func Capture(ctx context.Context, p *proc.Process, o Options) (*Raw, error) {
 		return nil, err
 	}
 	slots, tries := 0, 0
-	var paused time.Duration
+	var paused, running time.Duration
 	var err error
 	for range 4 { // once with room for more threads, twice more after an exec
 		var t *tracer
@@ -191,10 +200,12 @@ func Capture(ctx context.Context, p *proc.Process, o Options) (*Raw, error) {
 				var raw *Raw
 				if raw, err = t.result(p); err == nil {
 					raw.Paused += paused
+					raw.PausedRunning += running
 					return raw, nil
 				}
 			}
-			paused += t.paused()
+			all, busy := t.paused()
+			paused, running = paused+all, running+busy
 		}
 		switch {
 		case errors.Is(err, errFull) && slots == 0:
@@ -218,27 +229,22 @@ func Capture(ctx context.Context, p *proc.Process, o Options) (*Raw, error) {
 // stays away meanwhile: it would hold the tracing thread while the target stands.
 func (t *tracer) capture(ctx context.Context) error {
 	percent := debug.SetGCPercent(-1)
+	var once sync.Once
 	collect := func() {
-		if percent != -1 {
-			debug.SetGCPercent(percent)
-		}
-		percent = -1
+		once.Do(func() { debug.SetGCPercent(percent) })
 	}
-	defer func() { collect() }()
+	defer collect()
 
 	done := make(chan struct{})
-	go t.watch(done)
 	go t.thread(done)
-
-	slow := time.NewTimer(100 * time.Millisecond) // a stop this long is not made worse by a collection
-	defer slow.Stop()
-	held := time.NewTimer(maxHeld)
-	defer held.Stop()
+	tick := time.NewTicker(rescueAfter / 2)
+	defer tick.Stop()
 	cancelled := ctx.Done()
 	for {
 		select {
 		case <-done:
 			t.awaitThread()
+			unix.Close(t.watching)
 			if errors.Is(t.err, errCancelled) {
 				return context.Cause(ctx)
 			}
@@ -246,18 +252,26 @@ func (t *tracer) capture(ctx context.Context) error {
 		case <-cancelled:
 			t.cancelled.Store(true)
 			cancelled = nil
-		case <-slow.C:
-			collect()
-		case <-held.C:
-			t.cancelled.Store(true)
-			return ErrHeld
+		case <-tick.C:
+			t.rescue()
+			switch took := time.Since(t.begun); {
+			case took > maxHeld:
+				t.cancelled.Store(true)
+				go t.watch(done)
+				return ErrHeld
+			case took > 100*time.Millisecond: // not made worse by a collection
+				collect()
+			}
 		}
 	}
 }
 
-// awaitThread waits until the tracing thread is gone. Only then has the kernel let
-// go of threads that could not be stopped, and the next capture finds them free.
+// awaitThread waits until the tracing thread is gone when threads did not stop.
+// Only then has the kernel let go of those, and the next capture finds them free.
 func (t *tracer) awaitThread() {
+	if !slices.ContainsFunc(t.list, func(c tracee) bool { return c.state == isSeized || c.state == isStuck || c.state == isZombie }) {
+		return
+	}
 	pid := os.Getpid()
 	for until := time.Now().Add(time.Second); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
 		if unix.Tgkill(pid, int(t.tid), 0) != nil {

@@ -12,7 +12,8 @@ import (
 
 // result makes a Raw of what was copied. The target runs again.
 func (t *tracer) result(p *proc.Process) (*Raw, error) {
-	raw := &Raw{At: t.at, Paused: t.paused(), Passes: t.passes, Priority: t.priority, program: t.image[0]}
+	raw := &Raw{At: t.at, Passes: t.passes, Priority: t.priority, program: t.image[0]}
+	raw.Paused, raw.PausedRunning = t.paused()
 	var err error
 	if t.tasks, err = p.OpenTasks(); err == nil {
 		t.lateNames()
@@ -38,13 +39,16 @@ func (t *tracer) result(p *proc.Process) (*Raw, error) {
 	if t.cut != nil {
 		raw.Warnings = append(raw.Warnings, fmt.Sprintf("mappings are incomplete: %v", t.cut))
 	}
+	if t.reading > maxRead {
+		raw.Warnings = append(raw.Warnings, fmt.Sprintf("copying memory took longer than %v; stacks are missing or cut", maxRead))
+	}
 	for i := range t.list {
 		c := &t.list[i]
 		if c.foreign {
 			continue
 		}
 		switch c.state {
-		case isStopped:
+		case isStopped, isFreed:
 			raw.Threads = append(raw.Threads, t.rawThread(c))
 		case isEnded:
 			if c.size > 0 { // killed after its registers were read
@@ -68,8 +72,8 @@ func (t *tracer) lateNames() {
 	for i := range t.list {
 		c := &t.list[i]
 		if _, ok := t.names[c.tid]; !ok && c.state != isEnded && !c.foreign {
-			if name, ok := t.readName(c.tid); ok {
-				t.names[c.tid] = name
+			if st, ok := t.readStat(c.tid); ok {
+				t.names[c.tid] = st.name
 			}
 		}
 	}
@@ -78,7 +82,7 @@ func (t *tracer) lateNames() {
 // imageNow is readImage of a thread that still lives; zero when none does.
 func (t *tracer) imageNow() [3]uint64 {
 	for i := range t.list {
-		if c := &t.list[i]; c.state == isStopped && !c.foreign {
+		if c := &t.list[i]; c.state == isFreed && !c.foreign {
 			if image := t.readImage(c.tid); image != ([3]uint64{}) {
 				return image
 			}
@@ -99,10 +103,11 @@ func (t *tracer) rawThread(c *tracee) RawThread {
 	r.Registers = true
 	r.Regs, r.Code32 = c.userRegs()
 	r.Stack = Copy{c.stack.addr, t.piece(&c.stack)}
-	r.StackCut = !c.whole && c.stack.n == c.stack.len
+	r.StackCut = !c.whole && len(r.Stack.Bytes) == c.stack.len
 	r.Other = Copy{c.other.addr, t.piece(&c.other)}
-	code := &t.list[c.codeOf].code
-	r.Code = Copy{code.addr, t.piece(code)}
+	if c.codeOf != nil {
+		r.Code = Copy{c.codeOf.code.addr, t.piece(&c.codeOf.code)}
+	}
 	if r.Stack.Bytes == nil {
 		r.Err = "the stack is not readable"
 	}

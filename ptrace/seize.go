@@ -27,11 +27,29 @@ const (
 	isFound   = iota // listed
 	isSeized         // traced, runs
 	isStopped        // stands
+	isFreed          // stood, and was let go
 	isEnded          // gone, its exit status was taken or there was none to take
 	isZombie         // ended but counted: a main thread whose others live
 	isRefused        // the kernel says no; errno says why
 	isStuck          // traced, did not stop
 )
+
+// What a thread does.
+const (
+	sleeps  = iota
+	blocked // sleeps uninterruptibly
+	runs
+)
+
+func class(state byte) uint8 {
+	switch state {
+	case 'R':
+		return runs
+	case 'D':
+		return blocked
+	}
+	return sleeps
+}
 
 // tracee is a thread as the tracer sees it. Nothing in it is allocated.
 type tracee struct {
@@ -39,17 +57,21 @@ type tracee struct {
 	state   uint8
 	letter  byte   // of /proc, when it was stuck or refused
 	foreign bool   // cloned by a thread of the target into another process
+	class   uint8  // what it did when it was looked at
+	asked   bool   // to stop
 	group   bool   // a signal had stopped the whole process before
 	seen    uint32 // number of the last scan that listed it
 	signal  int32  // what it was about to get when it stopped, 0 nothing
 	errno   unix.Errno
 	size    int        // of regs as the kernel wrote them; 0 none
 	regs    [27]uint64 // user_regs_struct, or the 32-bit one
+	whole   bool       // stack reaches the end of its mapping
 	stack   span
-	whole   bool // stack reaches the end of its mapping
-	other   span // the stack that a signal handler interrupted
-	code    span
-	codeOf  int // index of the thread whose code it is, its own or that of one at the same place
+	head    span    // of stack: what must be of one instant
+	tail    span    // of stack: what lies behind that
+	other   span    // the stack that a signal handler interrupted
+	code    span    // when codeOf is the thread itself
+	codeOf  *tracee // the thread whose code it is, its own or that of one at the same place
 }
 
 // span is a piece of the target's memory and its place in the arena.
@@ -64,9 +86,10 @@ type span struct {
 // belongs to the tracing thread until done is closed.
 type tracer struct {
 	pid      int32
-	tid      int32 // of the tracing thread
-	tasks    int   // /proc/PID/task
-	watching int   // the same, the watchdog's
+	tid      int32  // of the tracing thread
+	tasks    int    // /proc/PID/task
+	watching int    // the same, the watchdog's
+	listing  []byte // its directory entries
 	stackMax int
 	wanted   Priority
 	hook     func(stage)
@@ -84,26 +107,39 @@ type tracer struct {
 	replaced bool // an exec was seen
 	err      error
 
-	from  time.Duration // the first thread was seized, after begun; so all below
-	since time.Duration // the first thread was asked to stop, 0 none was
-	until time.Duration // the last thread was let go, 0 none stood
-	at    time.Time     // all stood
+	// Times since begun, 0: it did not come to that.
+	from      time.Duration // the first thread was seized
+	since     time.Duration // a thread stood before it was asked
+	asked     time.Duration // the first thread was asked to stop
+	askedBusy time.Duration // the first that ran
+	untilBusy time.Duration // the last thread that ran was let go
+	until     time.Duration // the last of all
+	reading   time.Duration // spent on copying memory
+	at        time.Time     // all stood
 
 	maps  []proc.Mapping
 	image [3]uint64 // where code and stack of the program begin, see readImage
 	names map[int32]string
 	cut   error // maps are incomplete
 
-	dents  []byte
-	text   []byte // one small file
-	path   [64]byte
-	info   siginfo
-	iov    unix.Iovec
-	arena  []byte
-	spans  []*span
+	dents     []byte
+	text      []byte // one small file
+	path      [64]byte
+	info      siginfo
+	iov       unix.Iovec
+	arena     []byte
+	taken     int       // bytes of the arena
+	limit     int       // bytes of one stack
+	limitBusy int       // of a thread that runs
+	fresh     []*tracee // threads that stand, in the order they came
+	planned   int       // of fresh: their registers are read
+	copied    int       // of fresh, while others may run
+	spans     []*span
+	few       int // threads that sleep are stopped at a time
+	busy      int // threads that ran when they were looked at
+
 	local  []unix.Iovec
 	remote []unix.RemoteIovec
-	taken  int // bytes of the arena
 }
 
 // prepare reads what must be known before the stop and makes room for what is read
@@ -144,12 +180,13 @@ func prepare(p *proc.Process, o Options, slots int) (_ *tracer, err error) {
 	}
 	t.slots = make([]int32, size)
 	t.spans = make([]*span, 0, 2*slots)
+	t.fresh = make([]*tracee, 0, 2*slots)
 	t.local = make([]unix.Iovec, maxIOV)
 	t.remote = make([]unix.RemoteIovec, maxIOV)
-	t.arena = make([]byte, min(maxCopied, (min(n, slots)+16)*(t.stackLimit(n)+maxCode)))
-	touch(t.arena)
-	touch(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(t.list))), slots*int(unsafe.Sizeof(tracee{}))))
-	touch(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(t.spans))), 2*slots*int(unsafe.Sizeof((*span)(nil)))))
+	t.few = fewThreads
+	touch(bytesOf(t.list[:slots]))
+	touch(bytesOf(t.spans[:cap(t.spans)]))
+	touch(bytesOf(t.fresh[:cap(t.fresh)]))
 
 	t.maps, err = p.ReadMaps(nil)
 	if errors.Is(err, proc.ErrTruncated) {
@@ -162,37 +199,51 @@ func prepare(p *proc.Process, o Options, slots int) (_ *tracer, err error) {
 		return nil, err
 	}
 	for _, tid := range tids {
-		if name, ok := t.readName(tid); ok {
-			t.names[tid] = name
+		st, ok := t.readStat(tid)
+		if !ok {
+			continue
+		}
+		t.names[tid] = st.name
+		if c := t.find(tid); c != nil {
+			if c.class = class(st.state); c.class == runs {
+				t.busy++
+			}
 		}
 		if t.image == [3]uint64{} {
-			t.image = t.readImage(tid)
+			t.image = st.image
 		}
 	}
+	t.limits(n)
+	t.arena = make([]byte, min(maxCopied, min(n+n/8+1, slots)*(t.limit+maxCode)))
+	touch(t.arena)
 	return t, nil
 }
 
+func bytesOf[T any](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+const pageSize = 4096 // x86-64
+
 // touch has the kernel give every page of b now. b keeps its bytes.
 func touch(b []byte) {
-	for i := 0; i < len(b); i += 4096 {
+	for i := 0; i < len(b); i += pageSize {
 		b[i] = 0
 	}
 }
 
-// stackLimit is how much of each stack is copied when there are n threads. 64 KiB
-// hold 256 frames of all but the strangest programs; the time to copy them is what
-// the target waits longest for when it has many threads.
-func (t *tracer) stackLimit(n int) int {
-	limit := maxStackPart
-	switch {
-	case t.stackMax > 0:
-		limit = min(limit, t.stackMax)
-	case n > 256:
-		limit = 16 << 10
-	case n > 64:
-		limit = 32 << 10
+// limits sets how much of each stack is copied when there are n threads. 64 KiB hold 256 frames of all but the strangest programs; 16 KiB those
+// of most. Threads that run stand while it is copied, so several of them get less.
+func (t *tracer) limits(n int) {
+	most := maxStackPart
+	if t.stackMax > 0 {
+		most = min(most, t.stackMax)
 	}
-	return min(limit, maxCopied/(n+1)&^4095)
+	share := func(total, n int) int {
+		return min(most, max(total/max(n, 1)&^4095, 16<<10))
+	}
+	t.limit = min(share(4<<20, n), maxCopied/(n+1)&^4095)
+	t.limitBusy = min(t.limit, share(1<<20, t.busy))
 }
 
 func (t *tracer) close() {
@@ -444,6 +495,7 @@ func (t *tracer) find(tid int32) *tracee {
 const flagKernelThread = 0x00200000
 
 type statText struct {
+	name  string // raw bytes
 	state byte
 	flags uint64
 	image [3]uint64
@@ -452,10 +504,11 @@ type statText struct {
 // readStat reads a few fields of /proc/PID/task/TID/stat.
 func (t *tracer) readStat(tid int32) (s statText, ok bool) {
 	b := t.slurp(tid, "/stat")
-	i := bytes.LastIndexByte(b, ')')
-	if i < 0 || i+3 > len(b) {
+	open, i := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || i < open || i+3 > len(b) {
 		return s, false
 	}
+	s.name = string(b[open+1 : i])
 	f := bytes.Fields(b[i+1:])
 	const state, flags, code, endcode, stack = 0, 9 - 3, 26 - 3, 27 - 3, 28 - 3 // proc_pid_stat(5)
 	if len(f) <= stack {
@@ -506,10 +559,6 @@ func (t *tracer) slurpAt(path []byte) []byte {
 		return nil
 	}
 	return t.text[:n]
-}
-
-func (t *tracer) readName(tid int32) (string, bool) {
-	return t.readComm(strconv.Itoa(int(tid)) + "/comm")
 }
 
 func (t *tracer) readComm(path string) (string, bool) {

@@ -21,15 +21,17 @@ const error32 = "32-bit code is not decoded"
 
 // Snapshot is a process at one instant.
 type Snapshot struct {
-	At         time.Time // when all threads stood
-	ID         proc.ID
-	Paused     time.Duration // first stop requested to last thread released
-	Threads    []Thread      // by order of attaching
-	Maps       []proc.Mapping
-	NotStopped []NotStopped
-	Warnings   []string
-	Passes     int
-	Priority   Priority
+	At     time.Time // when all threads stood
+	ID     proc.ID
+	Paused time.Duration // first stop requested to last thread released
+	// PausedRunning is the same for the threads that were running; 0 when none was.
+	PausedRunning time.Duration
+	Threads       []Thread // by order of attaching
+	Maps          []proc.Mapping
+	NotStopped    []NotStopped
+	Warnings      []string
+	Passes        int
+	Priority      Priority
 }
 
 // Thread is one thread of a snapshot.
@@ -86,7 +88,7 @@ func Take(ctx context.Context, procFS *proc.FS, id proc.ID, symbols *Symbols) (*
 	}
 	defer mods.Close()
 	s := &Snapshot{
-		At: raw.At, ID: id, Paused: raw.Paused, Maps: raw.Maps, NotStopped: raw.NotStopped, Passes: raw.Passes,
+		At: raw.At, ID: id, Paused: raw.Paused, PausedRunning: raw.PausedRunning, Maps: raw.Maps, NotStopped: raw.NotStopped, Passes: raw.Passes,
 		Priority: raw.Priority, Threads: make([]Thread, 0, len(raw.Threads)), Warnings: raw.Warnings,
 	}
 	w := &snapshotWriter{mods: mods, kinds: newKinds(raw), live: Live{p}, same: raw.Same, stacks: map[string][]Frame{}}

@@ -9,26 +9,34 @@ import (
 
 const rescueAfter = 20 * time.Millisecond // of one PTRACE_SEIZE
 
-// watch frees a tracing thread that hangs in PTRACE_SEIZE, until it is done.
+// rescue frees a tracing thread that hangs in PTRACE_SEIZE. It is called from time
+// to time by another thread.
 //
 // The call waits for the cred_guard_mutex of the target (ptrace_attach). A thread of
 // the target that execs holds it, and waits until its siblings are gone
 // (begin_new_exec, de_thread). Siblings that are tracees are gone when their tracer
 // has taken their exit status, which the tracing thread cannot do in that call. Any
 // other thread of this process can.
+func (t *tracer) rescue() {
+	if from := t.seizing.Load(); from != 0 && time.Since(t.begun)-time.Duration(from) > rescueAfter {
+		if t.listing == nil {
+			t.listing = make([]byte, 32<<10)
+		}
+		t.reapListed(t.listing)
+	}
+}
+
+// watch goes on with rescue for a tracing thread that nobody waits for any more.
 func (t *tracer) watch(done <-chan struct{}) {
-	tick := time.NewTicker(rescueAfter / 2)
+	tick := time.NewTicker(rescueAfter)
 	defer tick.Stop()
 	defer unix.Close(t.watching)
-	buf := make([]byte, 32<<10)
 	for {
 		select {
 		case <-done:
 			return
 		case <-tick.C:
-		}
-		if from := t.seizing.Load(); from != 0 && time.Since(t.begun)-time.Duration(from) > rescueAfter {
-			t.reapListed(buf)
+			t.rescue()
 		}
 	}
 }

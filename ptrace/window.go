@@ -11,55 +11,102 @@ import (
 
 var errCancelled = errors.New("nobody waits for the snapshot any more")
 
-// From here to release the target stands. Nothing below allocates, logs, takes a
-// lock or gives its thread back to the scheduler; calls that come back at once are
-// raw, the few that may not are known to the scheduler.
+// From here to release threads stand. Nothing below allocates, logs, takes a lock
+// or gives its thread back to the scheduler; calls that come back at once are raw,
+// the few that may not are known to the scheduler.
 
 // window stops the threads, copies what is wanted and lets them go.
+//
+// Threads that sleep are stopped first, a few at a time, and their stacks are
+// copied while the others still run: whoever sleeps loses little by standing a
+// little longer, and nobody else writes the frames of a stack. Before them come those
+// that may not stop at all. The threads that run come last, in one burst, and are let
+// go first.
 func (t *tracer) window() error {
 	if t.hook != nil {
 		t.hook(allSeized)
 	}
 	// A thread that created another one, or got a signal, stands already.
+	running := false
 	for i := range t.list {
-		if c := &t.list[i]; c.state == isSeized {
-			if t.look(c); c.state == isStopped && !c.group {
-				t.since = t.from
+		c := &t.list[i]
+		if c.state != isSeized {
+			continue
+		}
+		running = running || c.class == runs
+		if t.look(c); c.state == isStopped && !c.group {
+			t.since = t.from
+		}
+	}
+	if !running {
+		t.few = len(t.list) // there is nobody to spare
+	}
+	t.rehearse()
+	t.raise()
+	t.asked = time.Since(t.begun)
+	for _, class := range [...]uint8{blocked, sleeps} {
+		for t.interrupt(class, t.few) {
+			if err := t.collect(true); err != nil {
+				return err
 			}
 		}
 	}
-	t.raise()
-	from := time.Since(t.begun)
-	if t.since == 0 {
-		t.since = from
-	}
-	t.interrupt()
-	if err := t.settle(from); err != nil {
+	t.askedBusy = time.Since(t.begun)
+	t.interrupt(runs, len(t.list))
+	if err := t.settle(); err != nil {
 		return err
 	}
 	t.at = time.Now()
 	if t.hook != nil {
 		t.hook(allStand)
 	}
-	t.readRegisters()
-	t.copyMemory()
+	t.copyInstant()
+	t.copyAndRelease()
 	return nil
 }
 
-// interrupt asks all threads that run to stop.
-func (t *tracer) interrupt() {
-	for i := range t.list {
-		if c := &t.list[i]; c.state == isSeized {
-			ptrace(unix.PTRACE_INTERRUPT, c.tid, 0, 0)
-		}
+const fewThreads = 16 // that sleep are stopped, and let go, at a time: to do so takes them a moment of the processor
+
+// rehearse copies a little of our own memory, so that what the copying needs is in
+// the caches when the target stands.
+func (t *tracer) rehearse() {
+	k := min(len(t.arena)/pageSize, 32)
+	for j := range k {
+		page := &t.arena[j*pageSize]
+		t.local[j] = unix.Iovec{Base: page, Len: pageSize}
+		t.remote[j] = unix.RemoteIovec{Base: uintptr(unsafe.Pointer(page)), Len: pageSize}
 	}
+	unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(t.tid), uintptr(unsafe.Pointer(&t.local[0])), uintptr(k),
+		uintptr(unsafe.Pointer(&t.remote[0])), uintptr(k), 0)
+}
+
+// interrupt asks at most n threads of a class to stop; false when there are none.
+func (t *tracer) interrupt(class uint8, n int) bool {
+	any := false
+	for i := range t.list {
+		c := &t.list[i]
+		if c.state != isSeized || c.asked || c.class != class {
+			continue
+		}
+		if n--; n < 0 {
+			break
+		}
+		t.ask(c)
+		any = true
+	}
+	return any
+}
+
+func (t *tracer) ask(c *tracee) {
+	ptrace(unix.PTRACE_INTERRUPT, c.tid, 0, 0)
+	c.asked = true
 }
 
 // settle waits until every thread stands that the kernel counts.
-func (t *tracer) settle(from time.Duration) error {
+func (t *tracer) settle() error {
 	unsettled := time.Duration(0)
 	for {
-		if err := t.collect(from); err != nil {
+		if err := t.collect(false); err != nil {
 			return err
 		}
 		count, members := t.threads(), t.members()
@@ -86,8 +133,9 @@ func (t *tracer) settle(from time.Duration) error {
 			switch {
 			case c.state == isFound:
 				fresh = true
+				c.class = runs
 				if t.seize(c); c.state == isSeized {
-					ptrace(unix.PTRACE_INTERRUPT, c.tid, 0, 0)
+					t.ask(c)
 				}
 			case c.state == isZombie && c.seen != t.scans && t.letter(c.tid) == 0:
 				c.state = isEnded
@@ -112,45 +160,59 @@ func (t *tracer) settle(from time.Duration) error {
 	}
 }
 
-// collect takes the stops of the threads that were asked to stop. Those that do
-// not stop in time are stuck.
-func (t *tracer) collect(from time.Duration) error {
-	wait := 10 * time.Microsecond
-	last := time.Since(t.begun) // when a thread stopped
+// collect waits for the threads that were asked to stop, and if it may copies of
+// those that stand meanwhile. Those that do not stop in time are stuck.
+func (t *tracer) collect(copying bool) error {
+	since := time.Since(t.begun)
+	last := since // when a thread stopped
 	next := last + 2*time.Millisecond
 	asleep := time.Duration(0) // since when all that are missing sleep uninterruptibly
-	for {
-		pending, before := 0, 0
-		for i := 0; i < len(t.list); i++ { // look may add one
+	missing := len(t.list)
+	for first := 0; ; {
+		// They stop roughly in the order they were asked, so behind several that run
+		// there is little to find; each look costs time that they need to stop.
+		before, running := missing, 0
+		missing = 0
+		for i := first; i < len(t.list); i++ { // look may add one
 			c := &t.list[i]
-			if c.state != isSeized {
+			if c.state != isSeized || !c.asked {
 				continue
 			}
-			before++
-			if t.look(c); c.state == isSeized {
-				pending++
+			if running < fewRunning {
+				if t.look(c); c.state != isSeized {
+					continue
+				}
+				running++
 			}
+			if missing == 0 {
+				first = i
+			}
+			missing++
 		}
 		if t.replaced {
 			return errReplaced
 		}
-		if pending == 0 {
+		if missing == 0 {
+			for copying && t.copySome() {
+			}
 			return nil
 		}
 		if t.cancelled.Load() {
 			return errCancelled
 		}
 		now := time.Since(t.begun)
-		if now-from > maxStop {
+		if now-t.asked > maxStop {
 			t.allAsleep()
 			t.giveUp()
 			return nil
 		}
-		if pending < before {
+		if missing < before {
 			last, next, asleep = now, now+2*time.Millisecond, 0
 		}
 		if now > next {
 			next = now + 5*time.Millisecond
+			first = 0
+			t.lookAll()
 			// An exec waits until its dead siblings are reaped, those too that stood.
 			t.buryDead()
 			t.wakeDead()
@@ -164,11 +226,24 @@ func (t *tracer) collect(from time.Duration) error {
 				return nil
 			}
 		}
-		if now-last < 2*time.Millisecond {
-			nap(wait)
-			wait = min(wait*2, 50*time.Microsecond)
-		} else {
+		switch {
+		case copying && t.copySome(), !copying && t.planSome():
+		case missing <= 2 && now-since < 8*time.Microsecond: // it is about to: a nap takes longer
+		case now-last < 2*time.Millisecond:
+			nap(min(max(time.Duration(missing)*2*time.Microsecond, 10*time.Microsecond), 200*time.Microsecond))
+		default:
 			longNap(100 * time.Microsecond)
+		}
+	}
+}
+
+const fewRunning = 8 // threads that are found to run before the others are left for later
+
+// lookAll looks at all threads that did not stop.
+func (t *tracer) lookAll() {
+	for i := 0; i < len(t.list); i++ {
+		if c := &t.list[i]; c.state == isSeized && c.asked {
+			t.look(c)
 		}
 	}
 }
@@ -180,7 +255,7 @@ func (t *tracer) allAsleep() bool {
 	all, any := true, false
 	for i := range t.list {
 		c := &t.list[i]
-		if c.state != isSeized {
+		if c.state != isSeized || !c.asked {
 			continue
 		}
 		switch c.letter = t.letter(c.tid); c.letter {
@@ -199,7 +274,7 @@ func (t *tracer) allAsleep() bool {
 
 func (t *tracer) giveUp() {
 	for i := range t.list {
-		if c := &t.list[i]; c.state == isSeized {
+		if c := &t.list[i]; c.state == isSeized && c.asked {
 			c.state = isStuck
 		}
 	}
@@ -255,6 +330,9 @@ func (t *tracer) reap(c *tracee) {
 // event above it.
 func (t *tracer) stand(c *tracee, status uint32) {
 	c.state, c.signal = isStopped, 0
+	if len(t.fresh) < cap(t.fresh) {
+		t.fresh = append(t.fresh, c)
+	}
 	switch status >> 8 {
 	case 0:
 		c.signal = int32(status) // a signal was about to be delivered
@@ -270,7 +348,7 @@ func (t *tracer) stand(c *tracee, status uint32) {
 		// The new one is a tracee that stops by itself. When no thread of the target
 		// it is another process, which stops and is let go like the rest.
 		if n := t.find(int32(tid)); n != nil && n.state == isFound {
-			n.state = isSeized
+			n.state, n.class, n.asked = isSeized, runs, true
 			n.foreign = !t.listed(n.tid)
 		}
 	}
@@ -311,52 +389,71 @@ func (t *tracer) wakeDead() {
 	}
 }
 
-// readRegisters reads the general registers. The kernel writes those of 32-bit
-// code in their own form, so the size tells which it is.
-func (t *tracer) readRegisters() {
-	for i := range t.list {
-		c := &t.list[i]
-		if c.state != isStopped || c.foreign {
-			continue
-		}
-		t.iov = unix.Iovec{Base: (*byte)(unsafe.Pointer(&c.regs[0])), Len: uint64(unsafe.Sizeof(c.regs))}
-		c.errno = ptrace(unix.PTRACE_GETREGSET, c.tid, ntPRStatus, uintptr(unsafe.Pointer(&t.iov)))
-		if c.errno == 0 {
-			c.size = int(t.iov.Len)
-		}
-	}
-}
-
-// release lets all threads go, in the order they were attached, with the signals
-// they stopped at. Those that did not stop go when the tracing thread ends.
+// release lets all threads go with the signals they stopped at, first those that
+// ran. Those that did not stop go when the tracing thread ends.
 func (t *tracer) release() {
-	any := false
-	for i := range t.list {
-		c := &t.list[i]
-		was := c.state
-		if was == isSeized || was == isStuck {
-			t.look(c) // it may have stopped since
-		}
-		if c.state != isStopped {
-			continue
-		}
-		if ptrace(unix.PTRACE_DETACH, c.tid, 0, uintptr(c.signal)) == unix.ESRCH {
-			t.look(c) // killed
-		} else if was != isStopped {
-			c.state = was
-		}
-		any = true
+	if t.letGo(runs, runs, len(t.list)) {
+		t.untilBusy = time.Since(t.begun)
+		t.until = t.untilBusy
 	}
-	if any {
+	if t.letGo(sleeps, blocked, t.few) {
 		t.until = time.Since(t.begun)
 	}
 	t.lower()
 }
 
-// paused is how long threads stood. It is zero when none was stopped.
-func (t *tracer) paused() time.Duration {
-	if t.until == 0 || t.since == 0 {
-		return 0
+// letGo lets the threads of some classes go, with a pause after each few.
+func (t *tracer) letGo(from, to uint8, few int) (any bool) {
+	n := 0
+	for i := range t.list {
+		c := &t.list[i]
+		if c.class < from || c.class > to {
+			continue
+		}
+		was := c.state
+		if was == isSeized || was == isStuck {
+			t.look(c) // it may have stopped since
+		}
+		any = any || c.state == isFreed
+		if c.state != isStopped {
+			continue
+		}
+		if n == few {
+			nap(fewThreads * 2 * time.Microsecond)
+			n = 0
+		}
+		n++
+		any = true
+		if t.detach(c); was != isStopped && c.state == isFreed {
+			c.state = was
+		}
 	}
-	return t.until - t.since
+	return any
+}
+
+// detach lets a thread go that stands, with the signal it stopped at.
+func (t *tracer) detach(c *tracee) {
+	if ptrace(unix.PTRACE_DETACH, c.tid, 0, uintptr(c.signal)) == unix.ESRCH {
+		t.look(c) // killed
+	} else {
+		c.state = isFreed
+	}
+}
+
+// paused is how long threads stood, from the first request to the last release, and
+// how long those of them that ran. It is zero when none did.
+func (t *tracer) paused() (all, running time.Duration) {
+	if t.until > 0 {
+		all = t.until - max(t.asked, t.from)
+	}
+	if t.untilBusy > 0 {
+		running = t.untilBusy - max(t.askedBusy, t.from)
+	}
+	if t.since > 0 { // one stood before it was asked
+		all = t.until - t.since
+		if running > 0 {
+			running = t.untilBusy - t.since
+		}
+	}
+	return max(all, 0), max(running, 0)
 }

@@ -1,40 +1,147 @@
 package ptrace
 
 import (
-	"encoding/binary"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"procinsh/proc"
 )
 
-const redZone = 128 // bytes below RSP that a leaf function may use: System V ABI, AMD64, 3.2.2
+const someThreads = 8 // threads whose stacks are copied before those that still run are looked at again
 
-// copyMemory copies stacks and code. It is the one part of the window that may
-// wait, for a page whose file is on another machine; so the scheduler knows of the
-// calls.
-func (t *tracer) copyMemory() {
-	deadline := time.Since(t.begun) + maxRead
-	t.plan()
-	if t.copy(deadline) && t.planOthers() {
-		t.copy(deadline)
+// copySome copies of a few of the threads that have come to stand while others
+// run; false when there are none.
+func (t *tracer) copySome() bool {
+	n := min(someThreads, len(t.fresh)-t.planned)
+	if n == 0 {
+		return false
+	}
+	some := t.fresh[t.planned : t.planned+n]
+	t.plan(n)
+	t.copied = t.planned
+	t.spans = t.spans[:0]
+	for _, c := range some {
+		t.fit(c)
+		t.push(&c.stack)
+		t.push(&c.code)
+	}
+	t.copy()
+	t.copyOthers(some)
+	return true
+}
+
+// planSome reads the registers of a few of the threads that have come to stand;
+// false when there are none.
+func (t *tracer) planSome() bool {
+	if t.busy > maxInstant {
+		return false
+	}
+	n := min(someThreads, len(t.fresh)-t.planned)
+	t.plan(n)
+	return n > 0
+}
+
+// copyInstant copies, now that all stand, what is shown of each stack, so that it is
+// of one instant. Of stacks that are copied already it copies that again, as a
+// thread that still ran may have written there.
+//
+// With many threads that run this would make them stand twice as long. Then the
+// stack of each is as it was when the thread was let go.
+func (t *tracer) copyInstant() {
+	if late := len(t.fresh) - t.copied; late > 1 && t.busy <= maxInstant {
+		t.plan(len(t.fresh) - t.planned)
+	}
+	t.spans = t.spans[:0]
+	for i, c := range t.fresh[:t.planned] {
+		_, sp := c.position()
+		skip := int(min(sp-c.stack.addr, uint64(c.stack.len)))
+		if c.size == 0 || skip == c.stack.len {
+			continue
+		}
+		shown := min(maxStackBytes, c.stack.len-skip)
+		if i < t.copied {
+			c.head = span{addr: sp, off: c.stack.off + skip, len: min(shown, max(c.stack.n-skip, 0))}
+		} else if len(t.fresh)-t.copied > 1 {
+			c.head = span{addr: c.stack.addr, off: c.stack.off, len: skip + shown}
+		}
+		t.push(&c.head)
+	}
+	t.copy()
+}
+
+const maxInstant = 4 // threads that run whose registers and stacks are copied before any is let go
+
+// copyAndRelease copies the rest of the threads that ran and lets each go as soon as
+// its own stack is copied: nobody else writes the frames in it.
+func (t *tracer) copyAndRelease() {
+	for n := 1; t.copied < len(t.fresh); n = min(2*n, someThreads) {
+		n = min(n, len(t.fresh)-t.copied)
+		if more := t.copied + n - t.planned; more > 0 {
+			t.plan(more)
+		}
+		some := t.fresh[t.copied : t.copied+n]
+		t.copied += n
+		t.spans = t.spans[:0]
+		for _, c := range some {
+			t.fit(c)
+			// A head that ends early had no more to copy, or began below its mapping.
+			if h := &c.head; h.n >= h.len {
+				c.tail = span{addr: c.stack.addr + uint64(h.len), off: c.stack.off + h.len, len: c.stack.len - h.len}
+				t.push(&c.tail)
+			}
+			t.push(&c.code)
+		}
+		t.copy()
+		for _, c := range some {
+			c.stack.n = min(c.head.n, c.head.len) + c.tail.n
+		}
+		t.copyOthers(some)
+		for _, c := range some {
+			if c.class == runs && c.state == isStopped {
+				t.detach(c)
+			}
+		}
 	}
 }
 
-// copy copies the spans. It is false when there is no use in trying more.
-func (t *tracer) copy(deadline time.Duration) bool {
-	var pid int32
-	for i := range t.list {
-		if c := &t.list[i]; c.state == isStopped && !c.foreign {
-			pid = c.tid
-			break
-		}
+// copyOthers copies the stacks that signal handlers interrupted.
+func (t *tracer) copyOthers(some []*tracee) {
+	t.spans = t.spans[:0]
+	for _, c := range some {
+		t.planOther(c)
+		t.push(&c.other)
 	}
-	for at := 0; at < len(t.spans); {
-		k := min(maxIOV, len(t.spans)-at)
-		for j, s := range t.spans[at : at+k] {
+	t.copy()
+}
+
+func (t *tracer) push(s *span) {
+	if s.len > 0 && len(t.spans) < cap(t.spans) {
+		t.spans = append(t.spans, s)
+	}
+}
+
+// readRegisters reads the general registers. The kernel writes those of 32-bit
+// code in their own form, so the size tells which it is.
+func (t *tracer) readRegisters(c *tracee) {
+	t.iov = unix.Iovec{Base: (*byte)(unsafe.Pointer(&c.regs[0])), Len: uint64(unsafe.Sizeof(c.regs))}
+	c.errno = ptrace(unix.PTRACE_GETREGSET, c.tid, ntPRStatus, uintptr(unsafe.Pointer(&t.iov)))
+	if c.errno == 0 {
+		c.size = int(t.iov.Len)
+	}
+}
+
+// copy copies the spans. It is the one part of the window that may wait, for a page
+// whose file is on another machine; so the scheduler knows of the calls.
+func (t *tracer) copy() {
+	spans := t.spans
+	if len(spans) == 0 || t.reading > maxRead || t.cancelled.Load() {
+		return
+	}
+	from := time.Since(t.begun)
+	pid := t.reader()
+	for at := 0; at < len(spans) && pid != 0; {
+		k := min(maxIOV, len(spans)-at)
+		for j, s := range spans[at : at+k] {
 			t.local[j] = unix.Iovec{Base: &t.arena[s.off], Len: uint64(s.len)}
 			t.remote[j] = unix.RemoteIovec{Base: uintptr(s.addr), Len: s.len}
 		}
@@ -47,11 +154,11 @@ func (t *tracer) copy(deadline time.Duration) bool {
 		case unix.EFAULT:
 			n = 0
 		default:
-			return false // killed, or not permitted: nothing is copied
+			return // killed, or not permitted: nothing is copied
 		}
 		// The call ends in the first piece that is not readable to its end.
 		for end := at + k; at < end; {
-			s := t.spans[at]
+			s := spans[at]
 			at++
 			s.n = min(s.len, int(n))
 			n -= uintptr(s.n)
@@ -59,156 +166,20 @@ func (t *tracer) copy(deadline time.Duration) bool {
 				break
 			}
 		}
-		if time.Since(t.begun) > deadline || t.cancelled.Load() {
-			return false
+		if t.reading+time.Since(t.begun)-from > maxRead {
+			break
 		}
 	}
-	return true
+	t.reading += time.Since(t.begun) - from
 }
 
-// plan gives every piece that is wanted a place in the arena: first the stacks,
-// which decide what the snapshot is worth.
-func (t *tracer) plan() {
-	t.spans, t.taken = t.spans[:0], 0
-	standing := 0
-	for i := range t.list {
-		if c := &t.list[i]; c.state == isStopped && c.size > 0 {
-			standing++
-		}
-	}
-	limit := t.stackLimit(standing)
-	for i := range t.list {
-		c := &t.list[i]
-		if c.state != isStopped || c.size == 0 {
-			continue
-		}
-		_, sp := c.position()
-		start := sp - min(sp, redZone)
-		room := uint64(limit)
-		if m := t.mapping(sp); m != nil {
-			start = max(start, m.Start)
-			if m.End-start <= room {
-				room, c.whole = m.End-start, true
-			}
-		}
-		t.want(&c.stack, start, room)
-	}
-	for i := range t.list {
-		c := &t.list[i]
-		if c.state != isStopped || c.size == 0 {
-			continue
-		}
-		ip, _ := c.position()
-		if c.codeOf = t.sameCode(i, ip); c.codeOf != i {
-			continue
-		}
-		room := uint64(maxCode)
-		if m := t.mapping(ip); m != nil {
-			room = min(room, m.End-ip)
-		}
-		t.want(&c.code, ip, room)
-	}
-}
-
-// sameCode returns the thread among those just before i that stands at ip as well,
-// as the threads of a pool do; i when there is none.
-func (t *tracer) sameCode(i int, ip uint64) int {
-	for j := i - 1; j >= max(0, i-8); j-- {
-		if c := &t.list[j]; c.state == isStopped && c.size > 0 {
-			if at, _ := c.position(); at == ip {
-				return c.codeOf
-			}
-		}
-	}
-	return i
-}
-
-// planOthers wants the stacks that signal handlers interrupted which run on a stack
-// of their own. Elsewhere a thread has but one.
-func (t *tracer) planOthers() bool {
-	t.spans = t.spans[:0]
-	limit := t.stackLimit(len(t.list))
-	for i := range t.list {
-		c := &t.list[i]
-		if c.state != isStopped || c.size <= 17*4 {
-			continue
-		}
-		_, sp := c.position()
-		m := t.mapping(sp)
-		const fsBase = 21 // of user_regs_struct; the C library's data of the thread lies above its stack
-		if m == nil || m.Path == "[stack]" || m.Start <= c.regs[fsBase] && c.regs[fsBase] < m.End {
-			continue
-		}
-		other := interruptedStack(t.arena[c.stack.off:c.stack.off+c.stack.n], c.stack.addr, sp)
-		if m = t.mapping(other); other == 0 || m == nil {
-			continue
-		}
-		start := max(m.Start, other-redZone)
-		t.want(&c.other, start, min(uint64(limit), m.End-start))
-	}
-	return len(t.spans) > 0
-}
-
-const maxSignalFrame = 16 << 10 // bytes from RSP on that are searched for a signal frame
-
-// interruptedStack finds the frame of a signal on an alternate stack, a piece of
-// which starts at addr, and returns the stack pointer before the signal; 0 when
-// there is none. The frame names the stack it lies on, so nothing else looks like it.
-//
-// Source: struct ucontext, include/uapi/asm-generic/ucontext.h, and struct
-// sigcontext_64, arch/x86/include/uapi/asm/sigcontext.h.
-func interruptedStack(b []byte, addr, sp uint64) uint64 {
-	const (
-		stackAt, stackSize = 16, 32
-		rsp, cs            = 160, 184
-		size               = cs + 8
-		knownFlags         = 7 // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
-		userCS             = 0x33
-	)
-	at := (sp - addr + 7) &^ 7
-	if sp < addr || at > uint64(len(b)) {
-		return 0
-	}
-	if b = b[at:]; len(b) > maxSignalFrame {
-		b = b[:maxSignalFrame]
-	}
-	for ; len(b) >= size; b = b[8:] {
-		if binary.LittleEndian.Uint64(b) > knownFlags {
-			continue
-		}
-		start, n := binary.LittleEndian.Uint64(b[stackAt:]), binary.LittleEndian.Uint64(b[stackSize:])
-		before := binary.LittleEndian.Uint64(b[rsp:])
-		if start <= sp && sp-start < n && before-start >= n && binary.LittleEndian.Uint16(b[cs:]) == userCS {
-			return before
+// reader returns a thread through which the memory is read: one that stands, as a
+// main thread that has ended has no memory. 0 when there is none.
+func (t *tracer) reader() int32 {
+	for _, c := range t.fresh {
+		if c.state == isStopped && !c.foreign {
+			return c.tid
 		}
 	}
 	return 0
-}
-
-func (t *tracer) want(s *span, addr, n uint64) {
-	n = min(n, uint64(len(t.arena)-t.taken), -addr-1)
-	s.addr, s.off, s.len, s.n = addr, t.taken, int(n), 0
-	if n == 0 || len(t.spans) == cap(t.spans) {
-		s.len = 0
-		return
-	}
-	t.taken += int(n)
-	t.spans = append(t.spans, s)
-}
-
-// mapping returns the mapping that holds addr, as it was before the stop.
-func (t *tracer) mapping(addr uint64) *proc.Mapping {
-	lo, hi := 0, len(t.maps)
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if t.maps[mid].End <= addr {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	if lo < len(t.maps) && t.maps[lo].Start <= addr {
-		return &t.maps[lo]
-	}
-	return nil
 }
