@@ -14,7 +14,7 @@ help() {
 	  check        gofmt, go vet, staticcheck, biome, tsc, generated files, import rules
 	  test         check, then every test in its short form
 	  soak         the long form of the tests that have one
-	  bench [scan] comparison tables against C and other tools
+	  bench [scan] comparison tables against C and other tools; bench stop: how long a snapshot stops
 	  bpf          rebuild the BPF objects            (comes with the sensors)
 	  live [URL]   sensor tests on a running server   (comes with the sensors)
 	  vm           tests on other kernels             (comes with the sensors)
@@ -156,7 +156,7 @@ soak)
 bench)
 	case ${1:-scan} in
 	scan) need gcc gcc; need lsof lsof; need ps procps; build; exec tests/bench/run.sh scan ;;
-	stop) later "bench stop" "snapshots" ;;
+	stop) need_go; need gcc gcc; need gdb gdb; exec tests/bench/stop.sh ;;
 	sensors) later "bench sensors" "the sensors" ;;
 	*) die "unknown bench: $1" ;;
 	esac
