@@ -266,10 +266,11 @@ func (t *tracer) capture(ctx context.Context) error {
 	}
 }
 
-// awaitThread waits until the tracing thread is gone when threads did not stop.
-// Only then has the kernel let go of those, and the next capture finds them free.
+// awaitThread waits until the tracing thread is gone, unless it has let go of all
+// threads itself. Only then has the kernel let go of the others: those that did not
+// stop, and one that an exec gave another number.
 func (t *tracer) awaitThread() {
-	if !slices.ContainsFunc(t.list, func(c tracee) bool { return c.state == isSeized || c.state == isStuck || c.state == isZombie }) {
+	if t.err == nil && !slices.ContainsFunc(t.list, func(c tracee) bool { return c.state != isFreed }) {
 		return
 	}
 	pid := os.Getpid()

@@ -64,6 +64,9 @@ func TestTake(t *testing.T) {
 			t.Errorf("thread %d: stack %v, stop %q", th.TID, names, th.UnwindStop)
 			continue
 		}
+		if role == "mover" && th.Call == nil {
+			continue // it happens to run
+		}
 		if th.Call == nil || th.Call.Name != proc.Some(want[role]) {
 			t.Errorf("%s: system call %+v, want %s", role, th.Call, want[role])
 		}
