@@ -164,7 +164,7 @@ func (t *text) plain(in *x86asm.Inst) {
 			name, args = named, args[:2]
 		}
 	case x86asm.MOV:
-		if e.opmap == mapOne && (e.opcode&0xfc == 0xa0 || e.opcode&0xf8 == 0xb8 && e.w) && !e.addr32 {
+		if e.opmap == mapOne && (e.opcode&0xfc == 0xa0 && !e.addr32 || e.opcode&0xf8 == 0xb8 && e.w) {
 			name = "movabs"
 		}
 	case x86asm.XCHG:
