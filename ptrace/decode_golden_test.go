@@ -120,14 +120,6 @@ var (
 		"vmmcall monitorx clflush xsaveopt xsaveopt64 sfence lfence mfence cldemote movd movq")
 )
 
-func wordSet(s string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(s) {
-		m[w] = true
-	}
-	return m
-}
-
 var (
 	reRegister = regexp.MustCompile(`\b([a-d][lh]|[sd]il|[sb]pl|r\d+b|[a-d]x|[sd]i|[sb]p|r\d+w|e[a-d]x|e[sd]i|e[sb]p|r\d+d|r[a-d]x|r[sd]i|r[sb]p|r\d+)\b`)
 	reDigits   = regexp.MustCompile(`\d+`)

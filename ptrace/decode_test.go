@@ -136,6 +136,8 @@ func TestDecodeText(t *testing.T) {
 		{"c4 e2 78 ff c1", "(unknown)"},
 		{"62 f1 7c 68 58 00", "(unknown)"},
 		{"0f 38 ff c0", "(unknown)"},
+		{"62 f1 fc 48 58 c1", "(unknown)"}, // VADDPS with W=1
+		{"c4 e1 7d 90 c1", "(unknown)"},    // KMOVB with L=1
 		// No instruction, one byte of it.
 		{"06", "(bad)"},
 		{"ea", "(bad)"},

@@ -34,13 +34,7 @@ var mnemonics = sync.OnceValue(func() []string {
 func (t *text) library() bool {
 	in, ok := t.ask(false, false)
 	if !ok && (t.e.kind == vex || t.e.kind == evex) {
-		// Where W or, for scalars, L have no meaning the tables know only zero.
-		if in, ok = t.ask(true, false); !ok {
-			if in, ok = t.ask(false, true); !ok {
-				in, ok = t.ask(true, true)
-			}
-			ok = ok && scalar(mnemonics()[in.Op])
-		}
+		in, ok = t.askIgnoring()
 	}
 	if !ok || misread(&in, t.e) {
 		return false
@@ -53,14 +47,64 @@ func (t *text) library() bool {
 	return true
 }
 
-// scalar: the instruction works on one element, whatever the vector length.
-func scalar(name string) bool {
+// askIgnoring asks again with W, L or both as zero: where they have no meaning the
+// library's tables know only that.
+func (t *text) askIgnoring() (in x86asm.Inst, ok bool) {
+	for _, try := range []struct{ w, l bool }{{true, false}, {false, true}, {true, true}} {
+		if in, ok = t.ask(try.w, try.l); !ok {
+			continue
+		}
+		name := mnemonics()[in.Op]
+		if (!try.w || t.ignoresW(name)) && (!try.l || ignoresL(name)) {
+			return in, true
+		}
+	}
+	return x86asm.Inst{}, false
+}
+
+// ignoresL: the instruction works on one element, whatever the vector length.
+func ignoresL(name string) bool {
 	for _, s := range []string{"ss", "sd", "si"} {
 		if strings.HasSuffix(name, s) {
 			return true
 		}
 	}
-	return strings.HasPrefix(name, "vcvts") || strings.HasPrefix(name, "vcvtusi") || strings.HasPrefix(name, "vcvttss") || strings.HasPrefix(name, "vcvttsd")
+	for _, p := range []string{"vcvts", "vcvtusi", "vcvttss", "vcvttsd"} {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// ignoresW: W has no meaning. With VEX it mostly has none, with EVEX it mostly has.
+func (t *text) ignoresW(name string) bool {
+	if t.e.kind == vex {
+		return !fixedWVEX[name]
+	}
+	return ignoredWEVEX[name]
+}
+
+var (
+	fixedWVEX = wordSet("kmovb kmovw kunpckbw vbcstnebf162ps vbcstnesh2ps vblendvpd vblendvps vbroadcastf128 vbroadcasti128 vbroadcastsd vbroadcastss " +
+		"vcvtneebf162ps vcvtneeph2ps vcvtneobf162ps vcvtneoph2ps vcvtneps2bf16 vcvtph2ps vcvtps2ph vextractf128 vextracti128 vgf2p8mulb " +
+		"vinsertf128 vinserti128 vmaskmovpd vmaskmovps vpblendd vpblendvb vpbroadcastb vpbroadcastd vpbroadcastq vpbroadcastw vpdpbssd " +
+		"vpdpbssds vpdpbsud vpdpbsuds vpdpbusd vpdpbusds vpdpbuud vpdpbuuds vpdpwssd vpdpwssds vpdpwsud vpdpwsuds vpdpwusd vpdpwusds " +
+		"vpdpwuud vpdpwuuds vperm2f128 vperm2i128 vpermd vpermilpd vpermilps vpermps vpsravd vsha512msg1 vsha512msg2 vsha512rnds2 vsm3msg1 " +
+		"vsm3msg2 vsm3rnds2 vsm4key4 vsm4rnds4 vtestpd vtestps")
+	ignoredWEVEX = wordSet("vaesdec vaesdeclast vaesenc vaesenclast vextractps vpabsb vpabsw vpacksswb vpackuswb vpaddb vpaddsb vpaddsw vpaddusb vpaddusw " +
+		"vpaddw vpavgb vpavgw vpclmulqdq vpcmpeqb vpcmpeqw vpcmpgtb vpcmpgtw vpextrb vpextrw vpinsrb vpinsrw vpmaddubsw vpmaddwd vpmaxsb " +
+		"vpmaxsw vpmaxub vpmaxuw vpminsb vpminsw vpminub vpminuw vpmovsxbd vpmovsxbq vpmovsxbw vpmovsxwd vpmovsxwq vpmovzxbd vpmovzxbq " +
+		"vpmovzxbw vpmovzxwd vpmovzxwq vpmulhrsw vpmulhuw vpmulhw vpmullw vpsadbw vpshufb vpshufhw vpshuflw vpslldq vpsllw vpsraw vpsrldq " +
+		"vpsrlw vpsubb vpsubsb vpsubsw vpsubusb vpsubusw vpsubw vpunpckhbw vpunpckhwd vpunpcklbw vpunpcklwd")
+)
+
+func wordSet(s string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		m[w] = true
+	}
+	return m
 }
 
 // misread: the library takes memory for a register or the other way round, where
@@ -349,7 +393,5 @@ func (e *encoding) conditional() bool {
 }
 
 // addressed are the instructions without ModRM that a 67 prefix changes.
-var addressed = map[string]bool{"movabs": true, "mov": true, "jecxz": true, "jrcxz": true, "loop": true, "loope": true, "loopne": true, "xlatb": true,
-	"movsb": true, "movsw": true, "movsd": true, "movsq": true, "cmpsb": true, "cmpsw": true, "cmpsd": true, "cmpsq": true,
-	"stosb": true, "stosw": true, "stosd": true, "stosq": true, "lodsb": true, "lodsw": true, "lodsd": true, "lodsq": true,
-	"scasb": true, "scasw": true, "scasd": true, "scasq": true, "insb": true, "insw": true, "insd": true, "outsb": true, "outsw": true, "outsd": true}
+var addressed = wordSet("movabs mov jecxz jrcxz loop loope loopne xlatb movsb movsw movsd movsq cmpsb cmpsw cmpsd cmpsq " +
+	"stosb stosw stosd stosq lodsb lodsw lodsd lodsq scasb scasw scasd scasq insb insw insd outsb outsw outsd")

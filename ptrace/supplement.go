@@ -214,9 +214,17 @@ func (e *encoding) vectorSize() int {
 }
 
 // specialOperand writes one operand by its code, which is close to that of the
-// opcode maps in the Intel SDM: the first letter says where it is encoded (G
-// ModRM.reg, E ModRM.rm, R the same as register only, M as memory only, B vvvv, V W
-// H L the same for vectors, I immediate, X Y string operands), the rest its size.
+// opcode maps in the Intel SDM. The first letter says where it is encoded:
+//
+//	G ModRM.reg   E ModRM.rm   R the same, register only   M the same, memory only
+//	B VEX.vvvv    I immediate  X [rsi]   Y [rdi]           $ a fixed register
+//	V W H L       vector in ModRM.reg, ModRM.rm, VEX.vvvv, the immediate's high half
+//	P Q           MMX in ModRM.reg, ModRM.rm
+//	K T N         mask, tile and bound registers
+//	er sae        how EVEX rounds, if it says so
+//	Cmp Com       a predicate that has no name
+//
+// The rest is the size: see sizeCode, part and vectorOperand.
 func (t *text) specialOperand(o string) {
 	e := t.e
 	size := o[1:]
