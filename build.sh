@@ -92,14 +92,25 @@ check() {
 	step "TypeScript imports" node web/check-imports.mjs
 }
 
-passed=0
+passed=0 failed=()
+# step NAME COMMAND: a failure does not keep the other steps from running.
 step() {
 	local name=$1 from=$SECONDS
 	shift
 	echo "== $name"
-	"$@" || { echo "== $name: FAILED"; echo "$passed passed, 1 failed"; exit 1; }
-	passed=$((passed + 1))
-	echo "== $name: ok, $((SECONDS - from)) s"
+	if "$@"; then
+		passed=$((passed + 1))
+		echo "== $name: ok, $((SECONDS - from)) s"
+	else
+		failed+=("$name")
+		echo "== $name: FAILED, $((SECONDS - from)) s"
+	fi
+}
+
+finish() {
+	[ ${#failed[@]} = 0 ] || printf '== failed: %s\n' "${failed[@]}"
+	echo "$passed passed, ${#failed[@]} failed, $SECONDS s"
+	[ ${#failed[@]} = 0 ]
 }
 
 race() { CGO_ENABLED=1 go test -race -count=1 "$@"; }
@@ -122,7 +133,7 @@ tests() {
 	step "idle" go test -count=1 ./tests/footprint
 	step "browser" node_tests tests/browser/*.test.mjs
 	step "bench, short form" env QUICK=1 tests/bench/run.sh scan
-	echo "$passed passed, 0 failed"
+	finish
 }
 
 fuzz_all() {
@@ -145,13 +156,13 @@ run)
 	[ "$(id -u)" = 0 ] || echo "start with sudo to see other users' processes"
 	exec ./procinsh serve --listen 127.0.0.1:9090 "$@"
 	;;
-check) check; echo "$passed passed, 0 failed" ;;
+check) check; finish ;;
 test) tests ;;
 soak)
 	build
 	step "idle, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
 	fuzz_all
-	echo "$passed passed, 0 failed"
+	finish
 	;;
 bench)
 	case ${1:-scan} in

@@ -100,7 +100,9 @@ func child(mode string) int {
 			fmt.Println("error:", err)
 			return 1
 		}
-		select {}
+		for {
+			unix.Pause() // a blocked goroutine alone would be a deadlock to the runtime
+		}
 	default:
 		fmt.Println("unknown mode", mode)
 		return 1

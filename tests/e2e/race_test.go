@@ -71,13 +71,20 @@ func TestTargetsThatEnd(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if start, err := ticks(cmd.Process.Pid); err == nil {
+				start, err := ticks(cmd.Process.Pid)
+				offer := func() {
 					select {
 					case targets <- target{cmd.Process.Pid, start, name}:
 					default:
 					}
 				}
+				if err == nil && n%2 == 0 {
+					offer()
+				}
 				cmd.Wait()
+				if err == nil && n%2 == 1 {
+					offer()
+				}
 			}
 		})
 	}
