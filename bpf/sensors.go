@@ -1,0 +1,146 @@
+package bpf
+
+import (
+	"errors"
+	"time"
+)
+
+// State is what a sensor does at present.
+type State string
+
+// The states of a sensor.
+const (
+	StateIdle        State = "idle"        // not opened
+	StateStarting    State = "starting"    // loaded, not yet seen to report
+	StateObserving   State = "observing"   // attached and reporting
+	StateUnavailable State = "unavailable" // this kernel or these privileges do not allow it
+	StateError       State = "error"       // it should work here and does not
+)
+
+// SensorStatus is the state of one sensor and why.
+type SensorStatus struct {
+	State  State
+	Reason string // "" when there is nothing to say
+}
+
+// Status is the state of all three sensors.
+//
+// Units: counters of keys or operations since Open.
+type Status struct {
+	CPU, IPC, Files SensorStatus
+	Coverage        []string // what CPU and IPC do not count here, or count in another way
+	FilesCoverage   []string // the same for files
+	Lost            uint64   // CPU and IPC observations that found no place
+	Unresolved      uint64   // operations of kernel threads and of files that were gone
+	FilesLost       uint64   // file observations that found no place
+}
+
+// Process is a process of the reader's PID namespace.
+type Process struct {
+	TGID  uint32 // in the reader's PID namespace
+	Start uint64 // start_boottime of the group leader, ns, without any time namespace offset
+}
+
+// CPU is the processor time that a process took in a window.
+type CPU struct {
+	Process
+	Runtime        uint64 // ns, as in /proc/PID/schedstat: without steal and interrupts
+	Switches       uint64 // times that a thread of it left a CPU
+	RunningThreads int    // on a CPU when the window ended
+	CPUs           []int  // the CPUs they were on, ascending
+}
+
+// Kind says what a resource is.
+type Kind uint8
+
+// The kinds of resources.
+const (
+	Pipe Kind = iota + 1
+	Socket
+	File
+)
+
+// Resource is an open object: device, inode and generation.
+type Resource struct {
+	Kind         Kind
+	Major, Minor uint32 // st_dev of the file system
+	Inode        uint64
+	Generation   uint32 // i_generation; 0 for pipes, sockets and file systems without one
+}
+
+// Transfer is what a process moved to or from a resource in a window.
+type Transfer struct {
+	Process
+	Resource
+	Write   bool
+	Bytes   uint64 // of successful operations
+	Count   uint64 // successful operations
+	Path    string // of files: from the root of their mount namespace, at the first operation in the window
+	HasPath bool
+}
+
+// Window is what happened between two drains.
+//
+// Shape: CPU is ordered by TGID and start, IPC and Files by TGID, start,
+// resource and direction.
+type Window struct {
+	Began, Ended time.Time
+	CPU          []CPU
+	IPC, Files   []Transfer
+}
+
+// Options changes what Open does; the zero value is right for everything but tests.
+type Options struct {
+	TableSlots      int  // slots per CPU, bank and table; 0 means the usual number
+	SpillEntries    int  // entries of each overflow table; 0 means the usual number
+	RingBytes       int  // bytes of the ring of paths; 0 means the usual number
+	WithoutFentry   bool // act as a kernel that refuses fentry and fexit
+	WithoutKfuncs   bool // act as a kernel without bpf_rdonly_cast
+	WithoutLengths  bool // act as a kernel without the socket length tracepoints
+	WithoutPathWalk bool // act as a kernel that refuses bpf_probe_read_kernel
+}
+
+// ErrClosed says that the sensors were closed.
+var ErrClosed = errors.New("sensors are closed")
+
+// Sensors are the loaded programs. One caller drains; Status may be called at
+// the same time as anything but Close.
+type Sensors struct {
+	closed bool
+	status Status
+}
+
+// Open loads and attaches what it can.
+//
+// Errors: none; Status says for each sensor whether it works and why not.
+// Effect: programs run at context switches, system calls or file operations of
+// every process until Close.
+func Open(o Options) *Sensors {
+	off := SensorStatus{StateUnavailable, "not built in"}
+	return &Sensors{status: Status{CPU: off, IPC: off, Files: off}}
+}
+
+// Drain fills w with what was counted since the last Drain (since Open at the
+// first). The memory of w is used again.
+//
+// Shape:  at most maxReportedKeys entries of each kind; the rest count as lost.
+// Errors: ErrClosed; a failing system call, after which w holds what was read.
+// Effect: takes 1 to 2 ms, in which it sleeps.
+func (s *Sensors) Drain(w *Window) error {
+	if s.closed {
+		return ErrClosed
+	}
+	w.Began = w.Ended
+	w.Ended = time.Now()
+	w.CPU, w.IPC, w.Files = w.CPU[:0], w.IPC[:0], w.Files[:0]
+	return nil
+}
+
+// Status returns the state of the sensors.
+func (s *Sensors) Status() Status { return s.status }
+
+// Close detaches everything and frees what the kernel holds for it.
+func (s *Sensors) Close() error {
+	s.closed = true
+	return nil
+}
