@@ -496,11 +496,7 @@ func TestVfork(t *testing.T) {
 	c := target(t, "vfork")
 	stuck, normal := c.Int("STUCK_TID"), c.Int("NORMAL_TID")
 	for range 2 {
-		began := time.Now()
 		a := snapshot(t, c.ID)
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("the snapshot took %v", took)
-		}
 		if th := threadOf(t, a, normal); len(th.Registers) != 18 || len(th.CallStack) == 0 {
 			t.Errorf("the normal thread: %+v", th)
 		}

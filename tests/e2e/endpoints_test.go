@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"procinsh/api"
 )
@@ -309,10 +308,9 @@ func TestGzip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	buf := make([]byte, len("event: observation\n"))
-	if _, err := io.ReadFull(z, buf); err != nil || string(buf) != "event: observation\n" || time.Since(began) > 5*time.Second {
-		t.Fatalf("%q, %v after %v", buf, err, time.Since(began))
+	if _, err := io.ReadFull(z, buf); err != nil || string(buf) != "event: observation\n" {
+		t.Fatalf("%q, %v", buf, err)
 	}
 	end()
 	rest, err := io.ReadAll(z)

@@ -500,6 +500,10 @@ func TestSnapshotCrowd(t *testing.T) {
 // SIGTERM in the middle of a snapshot lets the target go.
 func TestSnapshotAtShutdown(t *testing.T) {
 	needRoot(t)
+	within(t, 2*time.Second, shutDownInSnapshot)
+}
+
+func shutDownInSnapshot(t *testing.T) time.Duration {
 	s := start(t, options{})
 	slow, facts := program(t, "../cases/testdata/vfork.c")
 	body := named(t, slow)
@@ -516,8 +520,8 @@ func TestSnapshotAtShutdown(t *testing.T) {
 	}()
 	time.Sleep(50 * time.Millisecond)
 	status, took := s.signal(syscall.SIGTERM)
-	if status.ExitStatus() != 0 || took > 2*time.Second {
-		t.Errorf("ended with %v after %v", status, took)
+	if status.ExitStatus() != 0 {
+		t.Errorf("ended with %v", status)
 	}
 	if a := <-done; a.status != 503 && a.status != 200 && a.status != 0 {
 		t.Errorf("the snapshot: %v", a)
@@ -533,6 +537,7 @@ func TestSnapshotAtShutdown(t *testing.T) {
 	if state := threadStates(t, slow)[facts["STUCK_TID"]]; state != "D0" {
 		t.Errorf("the thread in vfork is in %s", state)
 	}
+	return took
 }
 
 func TestSnapshotCommand(t *testing.T) {
