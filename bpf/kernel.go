@@ -1,0 +1,213 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// errNoBTF says that the kernel does not describe its types.
+var errNoBTF = errors.New("kernel has no BTF (CONFIG_DEBUG_INFO_BTF)")
+
+// hookError says that the kernel has no place of a certain name or form.
+type hookError struct{ hook, why string }
+
+func (e *hookError) Error() string { return fmt.Sprintf("no hook for %s: %s", e.hook, e.why) }
+
+// loadKernel reads the types of the running kernel. Only they count: the kernel
+// looks its own up when a program is attached, so a description from elsewhere
+// is of no use.
+//
+// Source: /sys/kernel/btf/vmlinux, 5.4.
+func loadKernel() (*btf.Spec, error) {
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); errors.Is(err, fs.ErrNotExist) {
+		return nil, errNoBTF
+	}
+	spec, err := btf.LoadKernelSpec()
+	if errors.Is(err, btf.ErrNotSupported) {
+		return nil, errNoBTF
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read kernel types: %w", err)
+	}
+	return spec, nil
+}
+
+// functionID returns the type ID of a kernel function. A name that several
+// functions have is no hook: nothing says which one a program would get.
+func functionID(kernel *btf.Spec, name string) (*btf.Func, btf.TypeID, error) {
+	var f *btf.Func
+	if err := kernel.TypeByName(name, &f); err != nil {
+		why := "not in this kernel"
+		if !errors.Is(err, btf.ErrNotFound) {
+			why = "ambiguous in this kernel"
+		}
+		return nil, 0, &hookError{name, why}
+	}
+	id, err := kernel.TypeID(f)
+	if err != nil {
+		return nil, 0, fmt.Errorf("type ID of %s: %w", name, err)
+	}
+	return f, id, nil
+}
+
+// tracepointID returns the type ID that a program for a tracepoint names.
+func tracepointID(kernel *btf.Spec, name string) (*btf.Typedef, btf.TypeID, error) {
+	var t *btf.Typedef
+	if err := kernel.TypeByName("btf_trace_"+name, &t); err != nil {
+		return nil, 0, &hookError{"tracepoint " + name, "not in this kernel"}
+	}
+	id, err := kernel.TypeID(t)
+	if err != nil {
+		return nil, 0, fmt.Errorf("type ID of tracepoint %s: %w", name, err)
+	}
+	return t, id, nil
+}
+
+// checkFunction compares the parameters of a kernel function with what a program
+// was written for. Each is a type name, with a star for a pointer.
+//
+// Errors: *hookError.
+func checkFunction(kernel *btf.Spec, name string, want ...string) error {
+	f, _, err := functionID(kernel, name)
+	if err != nil {
+		return err
+	}
+	proto, ok := f.Type.(*btf.FuncProto)
+	if !ok {
+		return &hookError{name, "no prototype"}
+	}
+	return checkParameters(name, proto, want)
+}
+
+// checkTracepoint is checkFunction for a tracepoint; want leaves out the first
+// parameter, which programs do not get.
+func checkTracepoint(kernel *btf.Spec, name string, want ...string) error {
+	t, _, err := tracepointID(kernel, name)
+	if err != nil {
+		return err
+	}
+	p, ok := t.Type.(*btf.Pointer)
+	if !ok {
+		return &hookError{"tracepoint " + name, "no prototype"}
+	}
+	proto, ok := p.Target.(*btf.FuncProto)
+	if !ok || len(proto.Params) == 0 {
+		return &hookError{"tracepoint " + name, "no prototype"}
+	}
+	short := *proto
+	short.Params = proto.Params[1:]
+	if len(short.Params) > len(want) {
+		short.Params = short.Params[:len(want)] // kernels add at the end
+	}
+	return checkParameters("tracepoint "+name, &short, want)
+}
+
+func checkParameters(name string, proto *btf.FuncProto, want []string) error {
+	var got []string
+	for _, p := range proto.Params {
+		got = append(got, describe(p.Type))
+	}
+	if strings.Join(got, ", ") != strings.Join(want, ", ") {
+		return &hookError{name, fmt.Sprintf("takes (%s), not (%s)", strings.Join(got, ", "), strings.Join(want, ", "))}
+	}
+	return nil
+}
+
+// describe names a type as checkFunction wants it.
+func describe(t btf.Type) string {
+	for {
+		switch q := t.(type) {
+		case *btf.Const:
+			t = q.Type
+			continue
+		case *btf.Volatile:
+			t = q.Type
+			continue
+		case *btf.Restrict:
+			t = q.Type
+			continue
+		case *btf.TypeTag:
+			t = q.Type
+			continue
+		case *btf.Pointer:
+			return "*" + describe(q.Target)
+		case *btf.Void:
+			return "void"
+		}
+		return t.TypeName()
+	}
+}
+
+// Capabilities that loading needs, include/uapi/linux/capability.h.
+const (
+	capSysAdmin = unix.CAP_SYS_ADMIN
+	capPerfmon  = unix.CAP_PERFMON // 5.8
+	capBPF      = unix.CAP_BPF     // 5.8
+)
+
+// mayLoad says whether this process holds what loading needs, and whether it
+// does so in the initial user namespace, where alone that counts.
+func mayLoad() (has, initial bool) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false, true
+	}
+	have := func(c int) bool { return data[c/32].Effective&(1<<(c%32)) != 0 }
+	// PROC_USER_INIT_INO, include/linux/proc_ns.h: fixed since 3.8.
+	const initialUserNamespace = 0xEFFFFFFD
+	var st unix.Stat_t
+	initial = unix.Stat("/proc/self/ns/user", &st) != nil || st.Ino == initialUserNamespace
+	return have(capSysAdmin) || have(capBPF) && have(capPerfmon), initial
+}
+
+// explain turns what stopped a sensor into what its user reads.
+func explain(err error) SensorStatus {
+	unavailable := func(reason string) SensorStatus { return SensorStatus{StateUnavailable, reason} }
+	var hook *hookError
+	var verifier *VerifierError
+	switch {
+	case err == nil:
+		return SensorStatus{State: StateObserving}
+	case errors.Is(err, errNoBTF):
+		return unavailable(errNoBTF.Error())
+	case errors.Is(err, unix.ENOSYS):
+		return unavailable("kernel without BPF")
+	case errors.As(err, &hook):
+		return unavailable(hook.Error())
+	case errors.As(err, &verifier) && verifier.LastLine() != "":
+		return SensorStatus{StateError, "verifier: " + verifier.LastLine()}
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		has, initial := mayLoad()
+		switch {
+		case !has:
+			return unavailable("needs CAP_BPF and CAP_PERFMON")
+		case !initial:
+			return unavailable("needs CAP_BPF and CAP_PERFMON in the initial user namespace")
+		}
+		return unavailable("refused by kernel policy (lockdown, LSM, seccomp)")
+	}
+	return SensorStatus{StateError, err.Error()}
+}
+
+// pidNamespace returns the inode of the PID namespace whose numbers this process
+// uses, and 0 for the first, where no number needs translation.
+func pidNamespace() (uint32, error) {
+	// PROC_PID_INIT_INO, include/linux/proc_ns.h: fixed since 3.8.
+	const initialPIDNamespace = 0xEFFFFFFC
+	const path = "/proc/self/ns/pid"
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, fmt.Errorf("stat %s: %w", path, err)
+	}
+	if st.Ino == initialPIDNamespace {
+		return 0, nil
+	}
+	return uint32(st.Ino), nil
+}
