@@ -32,6 +32,7 @@ const volatile u32 sys_region = 0; /* of the sys_exit program, which runs beside
 const volatile u32 out_region = 4;
 const volatile u32 in_region = 5;
 const volatile u32 ns_inum = 0;	     /* the reader's PID namespace; 0 is the first, where no number is translated */
+const volatile u32 sys_sockets = 0; /* 1 where sys_exit is to count sockets as well */
 const volatile u32 walk_paths = 1;   /* 0 where bpf_probe_read_kernel is refused */
 
 /* Written by user space while programs run. */
@@ -96,6 +97,12 @@ struct path_record {
 	char names[PATH_BYTES + NAME_BYTES];
 };
 
+/* What does not fit on the stack, for each region of a CPU. */
+struct scratch {
+	u64 bytes, count, unread; /* of many() */
+	struct path_record path;
+};
+
 struct {
 	MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
 	MAP_UINT(map_flags, BPF_F_MMAPABLE);
@@ -129,13 +136,14 @@ struct {
 	MAP_UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	MAP_UINT(max_entries, 6);
 	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct path_record);
+	MAP_TYPE(value, struct scratch);
 } scratch SEC(".maps");
 
 /* An operation that has ended, on its way into the tables. */
 struct op {
 	struct key key;
 	u64 bytes;
+	u64 count;
 	struct task_struct *leader;
 	struct file *file;
 	u32 region;
@@ -149,6 +157,7 @@ struct op {
  * the verifier follows every length of every name. */
 NOINLINE void walk(struct op *op)
 {
+	struct scratch *room;
 	struct path_record *r;
 	struct dentry *dentry = NULL, *parent, *root;
 	struct vfsmount *at = NULL;
@@ -156,9 +165,10 @@ NOINLINE void walk(struct op *op)
 	struct hlist_bl_node **pprev = NULL;
 	u32 region = op->region;
 
-	r = bpf_map_lookup_elem(&scratch, &region);
-	if (!r)
+	room = bpf_map_lookup_elem(&scratch, &region);
+	if (!room)
 		return;
+	r = &room->path;
 	r->key = op->key;
 	r->epoch = op->epoch;
 	r->pid = op->pid;
@@ -233,7 +243,7 @@ INLINE struct spill_value *spilled(struct spill_key *key)
 NOINLINE bool spill(struct op *op)
 {
 	struct spill_key key = {.key = op->key, .epoch = op->epoch};
-	struct spill_value first = {.bytes = op->bytes, .count = 1, .pid = op->pid};
+	struct spill_value first = {.bytes = op->bytes, .count = op->count, .pid = op->pid};
 	struct spill_value *v = spilled(&key);
 
 	if (!v) {
@@ -245,11 +255,11 @@ NOINLINE bool spill(struct op *op)
 	}
 	if (v) {
 		__sync_fetch_and_add(&v->bytes, op->bytes);
-		__sync_fetch_and_add(&v->count, 1);
+		__sync_fetch_and_add(&v->count, op->count);
 	} else if ((op->key.kind & KIND_MASK) == FILE) {
-		__sync_fetch_and_add(&files_lost, 1);
+		__sync_fetch_and_add(&files_lost, op->count);
 	} else {
-		__sync_fetch_and_add(&lost, 1);
+		__sync_fetch_and_add(&lost, op->count);
 	}
 	return false;
 }
@@ -280,7 +290,7 @@ NOINLINE void claim(struct op *op)
 		s->epoch = 0;
 		barrier();
 		s->key = op->key;
-		s->count = 1;
+		s->count = op->count;
 		s->bytes = op->bytes;
 		s->pid = op->pid;
 		s->next = head->first;
@@ -298,7 +308,7 @@ NOINLINE void claim(struct op *op)
 		walk(op);
 }
 
-/* add counts one operation of op->key, whose key, bytes, leader and file are set. */
+/* add counts what has ended under op->key; the caller has set all but the place. */
 INLINE void add(struct op *op, u32 region)
 {
 	u32 now = epoch;
@@ -319,7 +329,7 @@ INLINE void add(struct op *op, u32 region)
 		if (s && s->epoch == now && same(&s->key, &op->key)) {
 			s->bytes += op->bytes;
 			barrier();
-			s->count++;
+			s->count += op->count;
 			return;
 		}
 	}
@@ -422,7 +432,7 @@ INLINE bool take_current(struct op *op)
 
 INLINE int vfs(struct file *file, s64 done, bool write, u32 region)
 {
-	struct op op = {};
+	struct op op = {.count = 1};
 
 	if (done <= 0 || !take_file(&op, file, write, true) || !take_current(&op))
 		return 0;
@@ -489,22 +499,30 @@ struct mmsghdr {
 	u32 unused;
 };
 
-/* many counts the messages of a sendmmsg or recvmmsg from the caller's array. */
+/* many sums up the messages of a sendmmsg or recvmmsg from the caller's array. The sums stand in a map, not in registers:
+ * with registers the verifier follows the rest of the program once for each number of messages. */
 NOINLINE void many(struct op *op, u64 array, u32 messages)
 {
+	u32 region = sys_region;
+	struct scratch *sum = bpf_map_lookup_elem(&scratch, &region);
+
+	op->count = 0;
+	if (!sum)
+		return;
+	sum->bytes = sum->count = sum->unread = 0;
 	for (u32 i = 0; i < MESSAGES && i < messages; i++) {
 		struct mmsghdr *m = (void *)array + i * sizeof(*m);
 		u32 n = 0;
 
-		if (bpf_probe_read_user(&n, sizeof(n), &m->msg_len)) {
-			__sync_fetch_and_add(&unresolved, 1);
-			continue;
-		}
-		if (!n)
-			continue;
-		op->bytes = n;
-		add(op, op->region);
+		if (bpf_probe_read_user(&n, sizeof(n), &m->msg_len))
+			sum->unread++;
+		sum->bytes += n;
+		sum->count += n > 0;
 	}
+	op->bytes = sum->bytes;
+	op->count = sum->count;
+	if (sum->unread)
+		__sync_fetch_and_add(&unresolved, sum->unread);
 }
 
 /* file_at finds the file of a descriptor, as it stands after the call. */
@@ -536,7 +554,7 @@ INLINE struct file *file_at(struct task_struct *task, u32 fd, const bool typed)
 INLINE int sys_exit(struct pt_regs *regs, s64 done, struct task_struct *task, const bool typed)
 {
 	u64 nr = regs->orig_ax;
-	struct op op = {};
+	struct op op = {.count = 1};
 	struct file *file;
 	u64 flags = 0;
 	u32 call;
@@ -544,13 +562,13 @@ INLINE int sys_exit(struct pt_regs *regs, s64 done, struct task_struct *task, co
 	if (done <= 0 || nr >= 512)
 		return 0;
 	call = calls[nr];
-	if (!call || ((call & CALL_SOCKET) && !(want & (WANT_OUT | WANT_IN))))
+	if (!call || (!sys_sockets && (call & CALL_SOCKET)))
 		return 0;
 	if (GET(typed, task, thread_info.status) & TS_COMPAT)
 		return 0; /* numbers of another table */
-	if (call & CALL_FLAGS_R10)
+	if (sys_sockets && (call & CALL_FLAGS_R10))
 		flags = regs->r10;
-	else if (call & CALL_FLAGS_DX)
+	else if (sys_sockets && (call & CALL_FLAGS_DX))
 		flags = regs->dx;
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
@@ -562,13 +580,11 @@ INLINE int sys_exit(struct pt_regs *regs, s64 done, struct task_struct *task, co
 	if (!take_file(&op, file, call & CALL_WRITE, typed))
 		return 0;
 	take_task(&op, task, typed);
-	op.region = sys_region;
-	if (call & CALL_MANY) {
-		many(&op, regs->si, done);
-		return 0;
-	}
 	op.bytes = done;
-	add(&op, sys_region);
+	if (sys_sockets && (call & CALL_MANY))
+		many(&op, regs->si, done);
+	if (op.count)
+		add(&op, sys_region);
 	return 0;
 }
 
@@ -598,7 +614,7 @@ INLINE bool own_call(struct task_struct *task)
 
 INLINE int sock(struct socket *socket, s32 done, bool write, u32 region)
 {
-	struct op op = {};
+	struct op op = {.count = 1};
 	struct file *file;
 
 	if (done <= 0 || !socket || !(want & (write ? WANT_OUT : WANT_IN)))
