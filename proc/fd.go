@@ -83,6 +83,8 @@ type DescriptorScanner struct {
 	sockets     inodeTable
 	ends        map[pair]uint64
 
+	conns *connections // of ScanConnections
+
 	// One reading.
 	own                              []ownDescriptor
 	ownEnd, deadline                 time.Time
@@ -197,9 +199,7 @@ func (s *DescriptorScanner) end() {
 	if cap(s.text) > 1<<20 {
 		s.text = nil
 	}
-	if cap(s.tables.inet)+cap(s.tables.unix)+cap(s.tables.plain) > 16384 {
-		s.tables = socketTables{}
-	}
+	s.tables.forget()
 }
 
 func (s *DescriptorScanner) ownTimeOver() bool { return !time.Now().Before(s.ownEnd) }

@@ -11,8 +11,9 @@ import (
 
 // Want is what a scan reads beside stat, status and statm.
 type Want struct {
-	IO   bool // /proc/PID/io
-	Maps bool // map summaries, re-read at most every 5 s
+	IO       bool // /proc/PID/io
+	Maps     bool // map summaries, re-read at most every 5 s
+	Mappings bool // the mappings themselves, at most maxListedMaps, in the same step
 }
 
 // Row is one process of a scan. It is comparable with ==; Details and Maps point
@@ -33,6 +34,15 @@ type Row struct {
 	IO           Opt[IO]
 	Details      *Details
 	Maps         *MapSummary // nil: not asked for or unreadable
+	Mappings     *Mappings   // nil: not asked for or unreadable
+	MapsEpoch    uint64      // of the reading of maps: another number when they changed; 0 before the first
+	MapsErr      error       // why what was asked for of maps is not known; the same value while the reason is the same
+}
+
+// Mappings is what a scan keeps of the mappings of a process. Immutable.
+type Mappings struct {
+	Maps  []Mapping // address order, from maps alone
+	Total int       // mappings of the process; more than len(Maps) when it was cut
 }
 
 // IO is the storage traffic of a process, cumulative bytes.
@@ -92,6 +102,7 @@ func (s *Scanner) Scan(want Want) ([]Row, error) {
 	s.begin()
 	s.rows, s.next, s.Denied = s.rows[:0], s.next[:0], 0
 	s.old, s.at, s.want = s.known, 0, want
+	s.reader.mappings = 0
 	return s.walk()
 }
 

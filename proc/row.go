@@ -1,8 +1,6 @@
 package proc
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,7 +9,7 @@ import (
 const (
 	detailsAge = 10 * time.Second        // nobody keeps details longer
 	detailsDue = 8500 * time.Millisecond // read again; with a scan each second no one is late
-	mapsAge    = 5 * time.Second         // map summaries are not read more often
+	mapsAge    = 5 * time.Second         // map summaries and mappings are not read more often
 )
 
 // known is what a scanner keeps of one process from scan to scan.
@@ -23,8 +21,7 @@ type known struct {
 	details   *Details
 	sum       uint64 // of the raw texts of details
 	read, due int64  // monotonic ns when details were read, and are due again
-	maps      *MapSummary
-	mapsDue   int64
+	space     knownSpace
 }
 
 // reader reads rows. It holds what is reused from process to process.
@@ -44,6 +41,9 @@ type reader struct {
 	maps  []Mapping
 	none  *MapSummary // of kernel threads
 	turn  *turn
+
+	mappings int    // kept of all processes, in this scan
+	epoch    uint64 // the last one given
 }
 
 func newReader(fs *FS) *reader {
@@ -156,13 +156,7 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 		k.stack, k.uid, k.euid = st.stack, row.UID, row.EUID
 	}
 	row.Details = k.details
-	if want.Maps {
-		if err := r.summarize(row, k); err != nil {
-			return err
-		}
-		row.Maps = k.maps
-	}
-	return nil
+	return r.space(row, &k.space, want)
 }
 
 // memory reads the sizes, through a live thread when the leader has none.
@@ -201,44 +195,6 @@ func (r *reader) details(st *stat, row *Row, k *known) error {
 	if fresh {
 		// Those first seen together are spread over the slices.
 		k.due = r.now + int64(time.Second) + spread(row.ID)%int64(detailsDue-time.Second)
-	}
-	return nil
-}
-
-// summarize reads the map summary when it is due.
-func (r *reader) summarize(row *Row, k *known) error {
-	if r.now < k.mapsDue {
-		return nil
-	}
-	k.mapsDue = r.now + int64(mapsAge) + spread(row.ID)%int64(time.Second)
-	switch {
-	case row.KernelThread:
-		if r.none == nil {
-			none := SummarizeMaps(nil)
-			r.none = &none
-		}
-		k.maps = r.none
-		return nil
-	case row.State == 'Z' || row.State == 'X':
-		k.maps = nil
-		return nil
-	}
-	turn, ok := r.turn.enter(row)
-	if !ok {
-		k.maps = nil
-		return nil
-	}
-	read, err := r.proc.readMapKinds(r.maps[:0])
-	if !r.turn.leave(turn) {
-		return ErrLeft
-	}
-	if r.maps = read; err != nil {
-		k.maps = nil
-		return nil
-	}
-	sum := SummarizeMaps(r.maps)
-	if k.maps == nil || !slices.Equal(k.maps.Boxes, sum.Boxes) || !maps.Equal(k.maps.Totals, sum.Totals) {
-		k.maps = &sum
 	}
 	return nil
 }

@@ -120,6 +120,7 @@ func (s *Scanner) Resume() ([]Row, error) {
 	was, r := s.reader, newReader(s.fs)
 	r.ask, r.now, r.begun, r.oldest, r.boot = was.ask, was.now, was.begun, was.oldest, was.boot
 	r.ids, r.none, r.turn = was.ids, was.none, was.turn
+	r.mappings, r.epoch = was.mappings, was.epoch
 	r.texts.users, r.texts.ttys, r.texts.seed = was.texts.users, was.texts.ttys, was.texts.seed
 	s.reader = r
 	return s.walk()
