@@ -15,7 +15,7 @@ help() {
 	  test         check, then every test in its short form
 	  soak         the long form of the tests that have one
 	  bench [scan] comparison tables against C and other tools; bench stop: how long a snapshot stops
-	  bpf          rebuild the BPF objects            (comes with the sensors)
+	  bpf          rebuild the BPF objects with clang-19
 	  live [URL]   sensor tests on a running server   (comes with the sensors)
 	  vm           tests on other kernels             (comes with the sensors)
 	  dist         release archive                    (comes with the first release)
@@ -87,9 +87,62 @@ check() {
 	step "go vet" go vet ./...
 	step staticcheck staticcheck
 	step "contract types" go run ./tests/wiregen -check
+	step "BPF objects" bpf_check
 	step biome sh -c 'cd web && node_modules/.bin/biome ci --error-on-warnings .'
 	step tsc sh -c 'cd web && node_modules/.bin/tsc --noEmit -p .'
 	step "TypeScript imports" node web/check-imports.mjs
+}
+
+# bpf_objects DIR: compiles bpf/src into DIR, the same bytes from any directory.
+bpf_objects() {
+	local source out=$1 object
+	out=$(realpath "$out")
+	(
+		cd bpf/src
+		for source in *.bpf.c; do
+			object=$out/${source%.bpf.c}.o
+			clang-19 -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -ffile-prefix-map="$PWD=." -fdebug-compilation-dir=. -c "$source" -o "$object" &&
+				llvm-strip-19 -g "$object" || exit 1
+		done
+	) || return 1
+	clang-19 --version | head -1 >"$out/VERSION"
+}
+
+bpf() {
+	need clang-19 clang-19
+	need llvm-strip-19 llvm-19
+	mkdir -p bpf/obj
+	bpf_objects bpf/obj
+	(cd bpf/obj && wc -c *.o)
+}
+
+# The committed objects are what the sources say. Another compiler makes other
+# bytes, so only the one that made them can tell.
+bpf_check() {
+	if ! command -v clang-19 >/dev/null || ! command -v llvm-strip-19 >/dev/null; then
+		echo "not compared: clang-19 and llvm-19 are not installed"
+		return
+	fi
+	local fresh have result=0
+	have=$(clang-19 --version | head -1)
+	if [ "$have" != "$(cat bpf/obj/VERSION)" ]; then
+		echo "not compared: here is $have, the objects are from $(cat bpf/obj/VERSION)"
+		return
+	fi
+	fresh=$(mktemp -d)
+	bpf_objects "$fresh" && diff -r "$fresh" bpf/obj || { echo "bpf/obj is not what bpf/src says: run ./build.sh bpf"; result=1; }
+	rm -rf "$fresh"
+	return $result
+}
+
+# bpf_compiler installs the compiler of the objects where that can be done.
+bpf_compiler() {
+	command -v clang-19 >/dev/null && command -v llvm-strip-19 >/dev/null && return
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+	[ -n "$updated" ] || { apt-get update -qq; updated=1; }
+	[ -n "$(apt-cache search --names-only '^clang-19$')" ] || return 0
+	echo "== installing clang-19 and llvm-19"
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends clang-19 llvm-19 >/dev/null
 }
 
 passed=0 failed=()
@@ -121,6 +174,7 @@ tests() {
 	need gcc gcc
 	[ -e /usr/include/stdio.h ] || need /usr/include/stdio.h libc6-dev
 	need_browser
+	bpf_compiler
 	check
 	build
 	step "test targets" tests/targets/build.sh
@@ -172,7 +226,8 @@ bench)
 	*) die "unknown bench: $1" ;;
 	esac
 	;;
-bpf | live | vm) later "$verb" "the sensors" ;;
+bpf) bpf ;;
+live | vm) later "$verb" "the sensors" ;;
 dist) later dist "the first release" ;;
 help | -h | --help) help ;;
 *) help >&2; exit 2 ;;

@@ -2,6 +2,8 @@ package bpf
 
 import (
 	"errors"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -103,10 +105,17 @@ type Options struct {
 // ErrClosed says that the sensors were closed.
 var ErrClosed = errors.New("sensors are closed")
 
+// maxWindowRows bounds each list of a window.
+const maxWindowRows = 8192
+
 // Sensors are the loaded programs. One caller drains; Status may be called at
-// the same time as anything but Close.
+// the same time as Drain.
 type Sensors struct {
 	closed bool
+	last   time.Time // end of the window before
+	cpu    *cpuSensor
+
+	mu     sync.Mutex
 	status Status
 }
 
@@ -116,31 +125,96 @@ type Sensors struct {
 // Effect: programs run at context switches, system calls or file operations of
 // every process until Close.
 func Open(o Options) *Sensors {
+	s := &Sensors{}
+	kernel, err := loadKernel()
+	var namespace uint32
+	if err == nil {
+		namespace, err = pidNamespace()
+	}
+	if err != nil {
+		off := explain(err)
+		s.status = Status{CPU: off, IPC: off, Files: off}
+		return s
+	}
+	starting := SensorStatus{State: StateStarting}
+	if s.cpu, err = openCPU(kernel, namespace, o); err != nil {
+		s.status.CPU = explain(err)
+	} else {
+		s.status.CPU = starting
+		s.status.Coverage = append(s.status.Coverage, s.cpu.coverage()...)
+	}
 	off := SensorStatus{StateUnavailable, "not built in"}
-	return &Sensors{status: Status{CPU: off, IPC: off, Files: off}}
+	s.status.IPC, s.status.Files = off, off
+	s.last = time.Now()
+	return s
 }
+
+// settleTime is how long a program that began before a flip may still write the
+// old bank. The programs run with preemption off and take a few microseconds.
+const settleTime = time.Millisecond
 
 // Drain fills w with what was counted since the last Drain (since Open at the
 // first). The memory of w is used again.
 //
-// Shape:  at most maxReportedKeys entries of each kind; the rest count as lost.
+// Shape:  at most maxWindowRows entries of each kind; the rest count as lost.
 // Errors: ErrClosed; a failing system call, after which w holds what was read.
 // Effect: takes 1 to 2 ms, in which it sleeps.
 func (s *Sensors) Drain(w *Window) error {
 	if s.closed {
 		return ErrClosed
 	}
-	w.Began = w.Ended
-	w.Ended = time.Now()
 	w.CPU, w.IPC, w.Files = w.CPU[:0], w.IPC[:0], w.Files[:0]
-	return nil
+	if s.cpu != nil {
+		s.cpu.flip()
+	}
+	time.Sleep(settleTime)
+	w.Began, w.Ended = s.last, time.Now()
+	s.last = w.Ended
+	var err error
+	if s.cpu != nil {
+		err = s.cpu.collect(w)
+	}
+	s.account(w)
+	return err
 }
 
-// Status returns the state of the sensors.
-func (s *Sensors) Status() Status { return s.status }
+// account brings the status up to date after a window.
+func (s *Sensors) account(w *Window) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Lost = 0
+	if s.cpu != nil {
+		s.status.Lost += s.cpu.lostCount()
+		if s.status.CPU.State == StateStarting {
+			// This very thread was switched in and is running now.
+			s.status.CPU = SensorStatus{State: StateObserving}
+			if len(w.CPU) == 0 {
+				s.status.CPU = SensorStatus{StateError, errSilent.Error()}
+			}
+		}
+	}
+}
 
-// Close detaches everything and frees what the kernel holds for it.
+// errSilent says that a hook was attached and never ran.
+var errSilent = errors.New("hook attached but does not report")
+
+// Status returns the state of the sensors and their counters as of the last
+// Drain.
+func (s *Sensors) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status
+	st.Coverage, st.FilesCoverage = slices.Clone(st.Coverage), slices.Clone(st.FilesCoverage)
+	return st
+}
+
+// Close detaches everything and frees what the kernel holds for it. Nobody may
+// be in another method.
 func (s *Sensors) Close() error {
 	s.closed = true
-	return nil
+	var err error
+	if s.cpu != nil {
+		err = s.cpu.close()
+	}
+	return err
 }

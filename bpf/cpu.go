@@ -1,0 +1,448 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// Sizes and positions in src/cpu.bpf.c.
+const (
+	cpuSlots = 64 // of one bank
+
+	slotSize     = 32
+	slotEpoch    = 0
+	slotSwitches = 4
+	slotRun      = 8
+	slotStart    = 16
+	slotPID      = 28
+
+	cellSize   = 64
+	cellSumIn  = 8
+	cellStart  = 16
+	cellTID    = 28
+	cellPID    = 32
+	cellSeq    = 36
+	cellSumNow = 40
+	cellSumSeq = 48
+
+	drainCells = 128
+)
+
+// cpuSensor is the program at the context switch and its tables.
+type cpuSensor struct {
+	unit  *unit
+	cpus  int
+	slots int
+	epoch memory
+	lost  memory
+	table memory
+	cells memory
+	spill batch
+	drain *program // nil where running threads cannot be looked at
+	now   uint32   // the epoch that programs write
+
+	accounts []account // by CPU
+	late     []spilled // of the epoch after, taken with the one before
+	times    []spilled
+	rows     map[Process]int
+	dropped  uint64 // processes beyond maxWindowRows
+}
+
+// spilled is what one process got on one CPU.
+type spilled struct {
+	cpu      int
+	process  Process
+	run      uint64
+	switches uint64
+}
+
+// openCPU loads and attaches the sensor.
+func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err error) {
+	obj, err := parseObject(cpuObject)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTracepoint(kernel, "sched_switch", "bool", "*task_struct", "*task_struct"); err != nil {
+		return nil, err
+	}
+	s := &cpuSensor{unit: newUnit(obj, kernel), slots: cpuSlots, now: 1, rows: map[Process]int{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if o.TableSlots > 0 {
+		s.slots = o.TableSlots
+	}
+	if s.cpus, err = possibleCPUs(); err != nil {
+		return nil, err
+	}
+	s.accounts = make([]account, s.cpus)
+	u := s.unit
+	err = errors.Join(
+		u.setAll(map[string]uint64{"slots": uint64(s.slots), "cpus": uint64(s.cpus), "ns_inum": uint64(namespace)}),
+		u.resize("cpu_slots", 2*s.slots*s.cpus),
+		u.resize("cpu_cells", s.cpus),
+	)
+	if err == nil && o.SpillEntries > 0 {
+		err = u.resize("cpu_spill", o.SpillEntries)
+	}
+	if err = errors.Join(err, s.checkLayout()); err != nil {
+		return nil, err
+	}
+	if err = u.create(); err != nil {
+		return nil, err
+	}
+	s.table, s.cells = u.tables["cpu_slots"].mem, u.tables["cpu_cells"].mem
+	s.spill.table = u.tables["cpu_spill"]
+	if s.epoch, err = u.global("epoch"); err != nil {
+		return nil, err
+	}
+	if s.lost, err = u.global("lost"); err != nil {
+		return nil, err
+	}
+	hook, err := u.load("cpu_switch")
+	if err != nil {
+		return nil, err
+	}
+	s.loadDrain(o)
+	if err = hook.attach(); err != nil {
+		return nil, err
+	}
+	visitCPUs()
+	return s, nil
+}
+
+// loadDrain takes the first program that the kernel does. Without one a slice
+// counts when it ends.
+func (s *cpuSensor) loadDrain(o Options) {
+	for _, name := range []string{"cpu_drain_cast", "cpu_drain_read"} {
+		if name == "cpu_drain_cast" && o.WithoutKfuncs || name == "cpu_drain_read" && o.WithoutPathWalk {
+			continue
+		}
+		p, err := s.unit.load(name)
+		if err != nil {
+			continue
+		}
+		if _, err := p.run(0); err != nil {
+			continue
+		}
+		s.drain = p
+		return
+	}
+}
+
+// coverage names what this sensor cannot see here.
+func (s *cpuSensor) coverage() []string {
+	if s.drain == nil {
+		return []string{"cpu: time on a CPU is counted when it ends: the kernel refuses to look at running threads"}
+	}
+	return nil
+}
+
+// visitDeadline bounds the tour of the CPUs: one that a real-time thread holds
+// may not be entered for long.
+const visitDeadline = time.Second
+
+// visitCPUs runs once on each CPU that this process may use. A thread that was
+// running before the program was attached is known only after a switch there,
+// and this makes one.
+func visitCPUs() {
+	done := make(chan struct{})
+	deadline := time.Now().Add(visitDeadline)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends, and its affinity with it
+		var mine, one unix.CPUSet
+		if unix.SchedGetaffinity(0, &mine) != nil {
+			return
+		}
+		for cpu := range len(mine) * 64 {
+			if !mine.IsSet(cpu) {
+				continue
+			}
+			if time.Now().After(deadline) {
+				return
+			}
+			one.Zero()
+			one.Set(cpu)
+			if unix.SchedSetaffinity(0, &one) != nil {
+				return
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Until(deadline)):
+	}
+}
+
+// flip makes the programs write the other bank. Whoever reads the old one waits
+// until the programs that run at this moment have ended.
+func (s *cpuSensor) flip() {
+	s.now++
+	s.epoch.setU32(0, s.now)
+}
+
+// sample brings the cells of running threads up to date.
+func (s *cpuSensor) sample() error {
+	if s.drain == nil {
+		return nil
+	}
+	for first := 0; first < s.cpus; first += drainCells {
+		if _, err := s.drain.run(uint64(first)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect fills w with the bank before the last flip. The order bank, spill,
+// cells lets a slice that ends meanwhile be late, never be counted twice.
+func (s *cpuSensor) collect(w *Window) error {
+	s.times, s.late = append(s.times[:0], s.late...), s.late[:0]
+	s.readBank()
+	err := s.readSpill()
+	err = errors.Join(err, s.sample())
+	width := uint64(max(0, w.Ended.Sub(w.Began)))
+
+	clear(s.rows)
+	w.CPU = w.CPU[:0]
+	for _, t := range s.times {
+		s.accounts[t.cpu].add(t.process, t.run)
+		if row := s.row(w, t.process); row != nil {
+			row.Switches += t.switches
+		}
+	}
+	for cpu := range s.cpus {
+		if c, ok := s.readCell(cpu); ok && c.tgid != 0 {
+			s.accounts[cpu].running(c.process(), c.run)
+			if row := s.row(w, c.process()); row != nil {
+				row.RunningThreads++
+				row.CPUs = append(row.CPUs, cpu)
+			}
+		}
+		s.accounts[cpu].settle(width, func(p Process, run uint64) {
+			if row := s.row(w, p); row != nil {
+				row.Runtime += run
+			}
+		})
+	}
+	slices.SortFunc(w.CPU, func(a, b CPU) int { return compareProcess(a.Process, b.Process) })
+	return err
+}
+
+// row finds or makes the entry of a process; the memory of old ones is used
+// again. It is nil beyond the cap.
+func (s *cpuSensor) row(w *Window, p Process) *CPU {
+	if i, ok := s.rows[p]; ok {
+		if i < 0 {
+			return nil
+		}
+		return &w.CPU[i]
+	}
+	n := len(w.CPU)
+	if n == maxWindowRows {
+		s.rows[p] = -1
+		s.dropped++
+		return nil
+	}
+	s.rows[p] = n
+	if n < cap(w.CPU) {
+		w.CPU = w.CPU[:n+1]
+	} else {
+		w.CPU = append(w.CPU, CPU{})
+	}
+	w.CPU[n] = CPU{Process: p, CPUs: w.CPU[n].CPUs[:0]}
+	return &w.CPU[n]
+}
+
+func (s *cpuSensor) readBank() {
+	old := s.now - 1
+	for cpu := range s.cpus {
+		base := (cpu*2 + int(old&1)) * s.slots * slotSize
+		for i := range s.slots {
+			at := base + i*slotSize
+			if s.table.u32(at+slotEpoch) != old {
+				continue
+			}
+			s.times = appendOurs(s.times, spilled{
+				cpu:      cpu,
+				process:  Process{s.table.u32(at + slotPID), s.table.u64(at + slotStart)},
+				run:      s.table.u64(at + slotRun),
+				switches: uint64(s.table.u32(at + slotSwitches)),
+			})
+		}
+	}
+}
+
+// appendOurs leaves out processes of other PID namespaces.
+func appendOurs(to []spilled, t spilled) []spilled {
+	if t.process.TGID == 0 {
+		return to
+	}
+	return append(to, t)
+}
+
+func (s *cpuSensor) readSpill() error {
+	return s.spill.take(func(k, v []byte) {
+		t, epoch := parseSpilled(k, v)
+		if t.cpu >= s.cpus {
+			return
+		}
+		if epoch == s.now {
+			s.late = appendOurs(s.late, t)
+		} else {
+			s.times = appendOurs(s.times, t)
+		}
+	})
+}
+
+// parseSpilled reads struct spill_key and spill_value.
+func parseSpilled(k, v []byte) (t spilled, epoch uint32) {
+	le := binary.LittleEndian
+	t.process = Process{le.Uint32(v[12:]), le.Uint64(k)}
+	t.cpu = int(le.Uint32(k[12:]))
+	t.run, t.switches = le.Uint64(v), uint64(le.Uint32(v[8:]))
+	return t, le.Uint32(k[16:])
+}
+
+// cell is the thread on a CPU.
+type cell struct {
+	tgid  uint32
+	start uint64
+	run   uint64 // ns of its present slice; 0 if it came after the sample
+}
+
+func (c cell) process() Process { return Process{c.tgid, c.start} }
+
+// cellTries bounds the reading of a cell that a CPU keeps changing.
+const cellTries = 4
+
+// readCell returns the thread on a CPU, unless it is idle.
+func (s *cpuSensor) readCell(cpu int) (cell, bool) {
+	m := s.cells[cpu*cellSize : (cpu+1)*cellSize]
+	for range cellTries {
+		seq := m.u32(cellSeq)
+		if seq&1 != 0 {
+			continue
+		}
+		c := cell{tgid: m.u32(cellPID), start: m.u64(cellStart)}
+		tid, in, now, of := m.u32(cellTID), m.u64(cellSumIn), m.u64(cellSumNow), m.u32(cellSumSeq)
+		if m.u32(cellSeq) != seq {
+			continue
+		}
+		if of == seq && now > in {
+			c.run = now - in
+		}
+		return c, tid != 0
+	}
+	return cell{}, false
+}
+
+func (s *cpuSensor) lostCount() uint64 { return s.lost.u64(0) + s.dropped }
+
+func (s *cpuSensor) close() error { return s.unit.close() }
+
+// account is what one CPU gave to processes, and how much of it was reported.
+// Part of a slice may be reported before the slice ends, and a window never
+// holds more than its own width: what is over waits for the next.
+type account struct {
+	entries []entry
+	index   map[Process]int
+}
+
+type entry struct {
+	process   Process
+	completed uint64 // in slices that ended in this window
+	running   uint64 // of the slice that has not
+	ahead     int64  // reported before it completed; below 0, held back
+	isRunning bool
+	isSeen    bool
+	absent    bool // was not seen in the window before
+}
+
+func (a *account) entry(p Process) *entry {
+	i, ok := a.index[p]
+	if !ok {
+		if a.index == nil {
+			a.index = map[Process]int{}
+		}
+		i = len(a.entries)
+		a.index[p] = i
+		a.entries = append(a.entries, entry{process: p})
+	}
+	return &a.entries[i]
+}
+
+func (a *account) add(p Process, run uint64) {
+	e := a.entry(p)
+	e.completed += run
+	e.isSeen = true
+}
+
+func (a *account) running(p Process, run uint64) {
+	e := a.entry(p)
+	e.running = run
+	e.isRunning, e.isSeen = true, true
+}
+
+// settle reports the window and forgets what is even. The running thread comes
+// last: what is cut there is only late.
+func (a *account) settle(width uint64, report func(Process, uint64)) {
+	left := int64(min(width, math.MaxInt64))
+	for _, last := range []bool{false, true} {
+		for i := range a.entries {
+			e := &a.entries[i]
+			if e.isRunning != last {
+				continue
+			}
+			pay := min(max(0, int64(e.completed+e.running)-e.ahead), left)
+			left -= pay
+			e.ahead += pay - int64(e.completed)
+			if pay > 0 {
+				report(e.process, uint64(pay))
+			}
+		}
+	}
+	kept := a.entries[:0]
+	clear(a.index)
+	for _, e := range a.entries {
+		// A slice that ended between the bank and the cell is in neither: it
+		// comes with the next window. One that does not come then was lost.
+		if e.ahead == 0 || e.ahead > 0 && !e.isSeen && e.absent {
+			continue
+		}
+		a.index[e.process] = len(kept)
+		kept = append(kept, entry{process: e.process, ahead: e.ahead, absent: !e.isSeen})
+	}
+	a.entries = kept
+}
+
+func compareProcess(a, b Process) int {
+	switch {
+	case a.TGID != b.TGID && a.TGID < b.TGID, a.TGID == b.TGID && a.Start < b.Start:
+		return -1
+	case a == b:
+		return 0
+	}
+	return 1
+}
+
+// checkLayout is the size of what programs and this file share.
+func (s *cpuSensor) checkLayout() error {
+	for name, want := range map[string]uint32{"cpu_slots": slotSize, "cpu_cells": cellSize} {
+		if got := s.unit.obj.tables[name].valueSize; got != want {
+			return fmt.Errorf("table %s has values of %d bytes, want %d", name, got, want)
+		}
+	}
+	return nil
+}

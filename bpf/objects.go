@@ -1,0 +1,9 @@
+package bpf
+
+import _ "embed"
+
+// The compiled programs, made from src by `./build.sh bpf`; obj/VERSION names the
+// compiler.
+
+//go:embed obj/cpu.o
+var cpuObject []byte

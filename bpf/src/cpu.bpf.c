@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Which process ran on which CPU, and for how long.
+ *
+ * At a switch the time that the leaving thread got is added to its process in a table of the CPU, of two banks. Time is
+ * se.sum_exec_runtime, which the scheduler has just brought up to date: no clock is read, and sums equal
+ * /proc/PID/schedstat. User space turns the epoch, waits until no program can still be in the old bank, and reads it.
+ * What a thread has got that is still on its CPU is in the CPU's cell. */
+#include "kernel.h"
+
+/* Set before loading. */
+const volatile u32 slots = 64;	/* of one bank, a power of two */
+const volatile u32 cpus = 1;	/* possible ones */
+const volatile u32 ns_inum = 0; /* the reader's PID namespace; 0 is the first, where no number is translated */
+
+/* Written by user space while programs run. */
+volatile u32 epoch __attribute__((section(".data"))) = 1;
+
+volatile u64 lost; /* switches without a place */
+
+struct slot {
+	u32 epoch; /* 0 while it is being filled */
+	u32 switches;
+	u64 run;   /* ns */
+	u64 start; /* start_boottime of the group leader */
+	u32 tgid;  /* of the first namespace */
+	u32 pid;   /* of the reader's, 0 if it has none there */
+};
+
+struct spill_key {
+	u64 start;
+	u32 tgid;
+	u32 cpu;
+	u32 epoch;
+	u32 pad;
+};
+
+struct spill_value {
+	u64 run;
+	u32 switches;
+	u32 pid;
+};
+
+/* The thread on a CPU. A cache line each: other CPUs write theirs all the time. */
+struct cell {
+	u64 task;   /* its address, to know it again */
+	u64 sum_in; /* its sum_exec_runtime when it came */
+	u64 start;
+	u32 tgid;
+	u32 tid; /* 0: idle */
+	u32 pid;
+	u32 seq;     /* odd while the cell is being filled */
+	u64 sum_now; /* as the last drain found it */
+	u32 sum_seq; /* the seq that drain saw before it read: another thread has come if it is not seq */
+	u32 pad[3];
+};
+
+struct {
+	MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+	MAP_UINT(max_entries, 128); /* slots * 2 * cpus */
+	MAP_UINT(map_flags, BPF_F_MMAPABLE);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct slot);
+} cpu_slots SEC(".maps");
+
+struct {
+	MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+	MAP_UINT(max_entries, 1); /* cpus */
+	MAP_UINT(map_flags, BPF_F_MMAPABLE);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct cell);
+} cpu_cells SEC(".maps");
+
+struct {
+	MAP_UINT(type, BPF_MAP_TYPE_HASH);
+	MAP_UINT(max_entries, 16384);
+	MAP_TYPE(key, struct spill_key);
+	MAP_TYPE(value, struct spill_value);
+} cpu_spill SEC(".maps");
+
+INLINE struct slot *slot_at(u32 cpu, u32 now, u32 tgid, u32 probe)
+{
+	u32 i = (cpu * 2 + (now & 1)) * slots + (((tgid * 0x9E3779B1u >> 16) ^ probe) & (slots - 1));
+
+	return bpf_map_lookup_elem(&cpu_slots, &i);
+}
+
+INLINE void spill(u32 cpu, u32 now, struct cell *cell, u64 run)
+{
+	struct spill_key key = {.start = cell->start, .tgid = cell->tgid, .cpu = cpu, .epoch = now};
+	struct spill_value *have = bpf_map_lookup_elem(&cpu_spill, &key);
+
+	if (have) {
+		/* No other CPU has this key; user space may take it away meanwhile, with what it holds then. */
+		have->run += run;
+		have->switches++;
+		return;
+	}
+	struct spill_value value = {.run = run, .switches = 1, .pid = cell->pid};
+
+	if (bpf_map_update_elem(&cpu_spill, &key, &value, BPF_NOEXIST))
+		__sync_fetch_and_add(&lost, 1);
+}
+
+/* add books the thread that leaves. */
+INLINE void add(u32 cpu, struct cell *cell, u64 run)
+{
+	u32 now = epoch;
+
+	for (u32 probe = 0; probe < 2; probe++) {
+		struct slot *s = slot_at(cpu, now, cell->tgid, probe);
+
+		if (!s)
+			return;
+		if (s->epoch != now) {
+			s->epoch = 0;
+			barrier();
+			s->switches = 1;
+			s->run = run;
+			s->start = cell->start;
+			s->tgid = cell->tgid;
+			s->pid = cell->pid;
+			barrier();
+			s->epoch = now;
+			return;
+		}
+		if (s->tgid == cell->tgid && s->start == cell->start) {
+			s->run += run;
+			s->switches++;
+			return;
+		}
+	}
+	spill(cpu, now, cell, run);
+}
+
+/* reader_pid translates a thread group's number. It must be done when a thread comes: one that leaves for the last time
+ * may have been reaped by then, and has no number any more. */
+INLINE u32 reader_pid(u32 cpu, struct task_struct *leader, u32 tgid, u64 start)
+{
+	if (!ns_inum)
+		return tgid;
+	for (u32 probe = 0; probe < 2; probe++) {
+		u32 now = epoch;
+		struct slot *s = slot_at(cpu, now, tgid, probe);
+
+		if (s && s->epoch == now && s->tgid == tgid && s->start == start)
+			return s->pid;
+	}
+	return pid_in(leader, ns_inum);
+}
+
+/* preempt, prev, next: the order of 5.10 to 6.18 and later, whatever follows. */
+SEC("tp_btf/sched_switch")
+int cpu_switch(u64 *ctx)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	u32 cpu = bpf_get_smp_processor_id();
+	struct cell *cell = bpf_map_lookup_elem(&cpu_cells, &cpu);
+
+	if (!cell)
+		return 0;
+	if (cell->task == (u64)prev && cell->tid)
+		add(cpu, cell, prev->se.sum_exec_runtime - cell->sum_in);
+
+	struct task_struct *leader = next->group_leader;
+	u32 tid = next->pid, tgid = next->tgid;
+	u64 start = leader->start_boottime;
+
+	cell->seq++;
+	barrier();
+	cell->task = (u64)next;
+	cell->sum_in = next->se.sum_exec_runtime;
+	cell->start = start;
+	cell->tgid = tgid;
+	cell->tid = tid;
+	cell->pid = tid ? reader_pid(cpu, leader, tgid, start) : 0;
+	barrier();
+	cell->seq++;
+	return 0;
+}
+
+enum { DRAIN_CELLS = 128 }; /* of one run, as in cpu.go */
+
+/* The drains bring sum_now of DRAIN_CELLS cells from ctx[0] on up to date, from the CPU that user space is on: no other
+ * is interrupted. A thread's sum lags behind by up to a tick. */
+SEC("raw_tp")
+int cpu_drain_cast(u64 *ctx)
+{
+	u32 first = ctx[0];
+
+	for (u32 i = 0; i < DRAIN_CELLS; i++) {
+		u32 cpu = first + i;
+		struct cell *cell = bpf_map_lookup_elem(&cpu_cells, &cpu);
+
+		if (!cell)
+			break;
+		u32 seq = cell->seq;
+
+		barrier();
+		if (seq & 1 || !cell->tid)
+			continue;
+		struct task_struct *task = bpf_rdonly_cast((void *)cell->task, core_type_id(struct task_struct));
+
+		cell->sum_now = task->se.sum_exec_runtime;
+		barrier();
+		cell->sum_seq = seq;
+	}
+	return 0;
+}
+
+/* The same before 6.2; refused under lockdown=confidentiality. */
+SEC("raw_tp")
+int cpu_drain_read(u64 *ctx)
+{
+	u32 first = ctx[0];
+
+	for (u32 i = 0; i < DRAIN_CELLS; i++) {
+		u32 cpu = first + i;
+		struct cell *cell = bpf_map_lookup_elem(&cpu_cells, &cpu);
+
+		if (!cell)
+			break;
+		u32 seq = cell->seq;
+
+		barrier();
+		if (seq & 1 || !cell->tid)
+			continue;
+		struct task_struct *task = (void *)cell->task;
+		u64 sum = 0;
+
+		if (bpf_probe_read_kernel(&sum, sizeof(sum), &task->se.sum_exec_runtime))
+			continue;
+		cell->sum_now = sum;
+		barrier();
+		cell->sum_seq = seq;
+	}
+	return 0;
+}
