@@ -153,7 +153,7 @@ export function names(page) {
 
 // until waits for a condition that a page comes to by itself; the time is generous,
 // since the machine may be busy with other things.
-export async function until(condition, ms = 10_000) {
+export async function until(condition, ms = 60_000) {
   const end = Date.now() + ms;
   for (;;) {
     let problem = null;

@@ -77,7 +77,7 @@ test('axe finds nothing on a page that is denied, waits, or has lost its server'
   assert.deepEqual(await axe(page), [], 'waiting');
   fixture.refuse.set('/api/processes/stream', { status: 403, code: 'peer_not_allowed', error: 'Not allowed.' });
   fixture.drop();
-  await page.waitForSelector('.denied', { timeout: 10_000 });
+  await page.waitForSelector('.denied');
   assert.deepEqual(await axe(page), [], 'denied');
 });
 

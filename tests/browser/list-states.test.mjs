@@ -93,7 +93,7 @@ test('limit: 429 says so, waits as long as it was told, and comes in when there 
   await page.waitForTimeout(3500);
   assert.equal(streams(fixture), asked, 'Retry-After was 5 s');
   fixture.limit = 32;
-  await page.waitForSelector('.row', { timeout: 8000 });
+  await page.waitForSelector('.row');
   await until(async () => (await page.locator('.note').count()) === 0);
 });
 
@@ -108,10 +108,10 @@ test('lost: what was there stays readable, one line says since when, it comes ba
     /Could not refresh at \d\d:\d\d:\d\d: connection lost, retrying\. Showing \d\d:\d\d:\d\d\./,
   );
   assert.deepEqual((await names(page)).slice(0, 10), before.slice(0, 10));
-  await until(async () => /shutting down/.test(await note(page)), 8000);
+  await until(async () => /shutting down/.test(await note(page)));
   fixture.refuse.clear();
   fixture.world.start({ pid: 60003, name: 'later' });
-  await until(async () => (await page.locator('.note').count()) === 0, 8000);
+  await until(async () => (await page.locator('.note').count()) === 0);
   await until(async () => (await names(page)).includes('later'));
   assert.match(await lamp(page), /LIVE/);
   assert.equal(fixture.streams.size, 1, 'one stream, not one a retry');
@@ -121,7 +121,7 @@ test('lost: Retry connects at once', async (t) => {
   const { page, fixture } = await openList(t, held, { world: { count: 24 } });
   fixture.refuse.set('/api/processes/stream', { status: 429, code: 'x', error: 'Full.', retryAfter: 60 });
   fixture.drop();
-  await until(async () => /Full\./.test(await note(page)), 8000);
+  await until(async () => /Full\./.test(await note(page)));
   fixture.refuse.clear();
   await page.click('.note button:has-text("Retry")');
   await until(async () => (await page.locator('.note').count()) === 0);
@@ -131,7 +131,7 @@ test('stale: nothing for more than two and a half intervals', async (t) => {
   const { page, fixture } = await openList(t, held, { world: { count: 24 } });
   fixture.tick();
   await until(async () => /LIVE1\.0 s/.test(await lamp(page)));
-  await until(async () => /STALE\d\.\d s/.test(await lamp(page)), 8000);
+  await until(async () => /STALE\d\.\d s/.test(await lamp(page)));
   fixture.tick();
   await until(async () => /LIVE/.test(await lamp(page)));
 });
@@ -186,7 +186,7 @@ test('four views stream, the fifth polls and says so, and streams when one close
   fixture.world.start({ pid: 60005, name: 'polled' });
   await until(async () => (await names(fifth)).includes('polled'));
   await pages[1].close();
-  await until(async () => /LIVE/.test(await lamp(fifth)), 15_000);
+  await until(async () => /LIVE/.test(await lamp(fifth)));
   assert.equal(fixture.streams.size, 4);
 });
 

@@ -261,7 +261,7 @@ test('lock by itself: while the pointer is in the table, and for 3 s after a cur
   fixture.tick(0);
   await until(async () => Number(await cell(page, 733, 'cpu').textContent()) > 1000);
   assert.equal((await texts(page, 'pid'))[0], '1502');
-  await until(async () => (await texts(page, 'pid'))[0] === '733', 6000);
+  await until(async () => (await texts(page, 'pid'))[0] === '733');
 });
 
 test('selection: bound to the process through sort, tree, filter, refresh and exit', async (t) => {
