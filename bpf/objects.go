@@ -7,3 +7,6 @@ import _ "embed"
 
 //go:embed obj/cpu.o
 var cpuObject []byte
+
+//go:embed obj/io.o
+var ioObject []byte

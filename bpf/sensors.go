@@ -100,6 +100,7 @@ type Options struct {
 	WithoutKfuncs   bool // act as a kernel without bpf_rdonly_cast
 	WithoutLengths  bool // act as a kernel without the socket length tracepoints
 	WithoutPathWalk bool // act as a kernel that refuses bpf_probe_read_kernel
+	OnlyCPU         bool // leave the other two idle: to measure what each costs
 }
 
 // ErrClosed says that the sensors were closed.
@@ -114,6 +115,7 @@ type Sensors struct {
 	closed bool
 	last   time.Time // end of the window before
 	cpu    *cpuSensor
+	io     *ioSensor
 
 	mu     sync.Mutex
 	status Status
@@ -143,8 +145,13 @@ func Open(o Options) *Sensors {
 		s.status.CPU = starting
 		s.status.Coverage = append(s.status.Coverage, s.cpu.coverage()...)
 	}
-	off := SensorStatus{StateUnavailable, "not built in"}
-	s.status.IPC, s.status.Files = off, off
+	if o.OnlyCPU {
+		idle := SensorStatus{State: StateIdle}
+		s.status.IPC, s.status.Files = idle, idle
+	} else {
+		s.io = openIO(kernel, namespace, o)
+		s.status.IPC, s.status.Files = s.io.status()
+	}
 	s.last = time.Now()
 	return s
 }
@@ -167,12 +174,18 @@ func (s *Sensors) Drain(w *Window) error {
 	if s.cpu != nil {
 		s.cpu.flip()
 	}
+	if s.io != nil {
+		s.io.flip()
+	}
 	time.Sleep(settleTime)
 	w.Began, w.Ended = s.last, time.Now()
 	s.last = w.Ended
 	var err error
 	if s.cpu != nil {
 		err = s.cpu.collect(w)
+	}
+	if s.io != nil {
+		err = errors.Join(err, s.io.collect(w))
 	}
 	s.account(w)
 	return err
@@ -191,6 +204,15 @@ func (s *Sensors) account(w *Window) {
 			if len(w.CPU) == 0 {
 				s.status.CPU = SensorStatus{StateError, errSilent.Error()}
 			}
+		}
+	}
+	if s.io != nil {
+		lost, filesLost := s.io.lost()
+		s.status.Lost += lost
+		s.status.FilesLost = filesLost
+		s.status.Unresolved = s.io.unresolved()
+		if s.io.losesPaths() {
+			s.status.FilesCoverage = s.io.filesCoverage()
 		}
 	}
 }
@@ -215,6 +237,9 @@ func (s *Sensors) Close() error {
 	var err error
 	if s.cpu != nil {
 		err = s.cpu.close()
+	}
+	if s.io != nil {
+		err = errors.Join(err, s.io.close())
 	}
 	return err
 }

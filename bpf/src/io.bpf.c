@@ -28,11 +28,11 @@ enum { WANT_PIPES = 1, WANT_FILES = 2, WANT_OUT = 4, WANT_IN = 8 };
 /* Set before loading. */
 const volatile u32 slots = 256;	  /* of one bank, a power of two */
 const volatile u32 regions = 6;	  /* tables of one CPU: each program that can be interrupted by another has its own */
-const volatile u32 sys_region = 0; /* of the sys_exit program, which runs beside none of fexit vfs_* */
+const volatile u32 sys_region = 0;
 const volatile u32 out_region = 4;
 const volatile u32 in_region = 5;
 const volatile u32 ns_inum = 0;	     /* the reader's PID namespace; 0 is the first, where no number is translated */
-const volatile u32 sys_sockets = 0; /* 1 where sys_exit is to count sockets as well */
+const volatile u32 sys_want = 0;     /* what sys_exit counts, of want; the rest has hooks of its own */
 const volatile u32 walk_paths = 1;   /* 0 where bpf_probe_read_kernel is refused */
 
 /* Written by user space while programs run. */
@@ -176,6 +176,9 @@ NOINLINE void walk(struct op *op)
 	r->length = 0;
 	READ(dentry, op->file->f_path.dentry);
 	READ(at, op->file->f_path.mnt);
+	READ(pprev, dentry->d_hash.pprev);
+	if (!pprev)
+		r->flags |= PATH_DELETED;
 	mount = (void *)at - core_field_offset(struct mount, mnt);
 	for (u32 i = 0; i < PATH_STEPS; i++) {
 		const unsigned char *name = NULL;
@@ -199,11 +202,6 @@ NOINLINE void walk(struct op *op)
 		if (parent == dentry && r->length) {
 			r->flags &= ~PATH_TRUNCATED; /* a tree that hangs nowhere */
 			break;
-		}
-		if (!r->length) {
-			READ(pprev, dentry->d_hash.pprev);
-			if (!pprev)
-				r->flags |= PATH_DELETED;
 		}
 		if (r->length > PATH_BYTES - 1)
 			break;
@@ -378,14 +376,14 @@ INLINE u32 kind_of(u16 mode)
 	return 0;
 }
 
-/* take_file fills the key from a file; false when it is of no kind that is wanted. */
-INLINE bool take_file(struct op *op, struct file *file, bool write, const bool typed)
+/* take_file fills the key from a file; false when it is of no kind that is wanted of this program. */
+INLINE bool take_file(struct op *op, struct file *file, bool write, u32 mine, const bool typed)
 {
 	struct inode *inode = GET(typed, file, f_inode);
 	u32 kind = kind_of(GET(typed, inode, i_mode));
 	u32 wanted = kind == FILE ? WANT_FILES : kind == PIPE ? WANT_PIPES : write ? WANT_OUT : WANT_IN;
 
-	if (!kind || !(want & wanted))
+	if (!kind || !(mine & want & wanted))
 		return false;
 	take_inode(op, inode, typed);
 	if (kind == FILE) {
@@ -434,7 +432,7 @@ INLINE int vfs(struct file *file, s64 done, bool write, u32 region)
 {
 	struct op op = {.count = 1};
 
-	if (done <= 0 || !take_file(&op, file, write, true) || !take_current(&op))
+	if (done <= 0 || !take_file(&op, file, write, WANT_FILES | WANT_PIPES, true) || !take_current(&op))
 		return 0;
 	op.bytes = done;
 	add(&op, region);
@@ -553,6 +551,7 @@ INLINE struct file *file_at(struct task_struct *task, u32 fd, const bool typed)
 
 INLINE int sys_exit(struct pt_regs *regs, s64 done, struct task_struct *task, const bool typed)
 {
+	const bool sockets = sys_want & (WANT_OUT | WANT_IN);
 	u64 nr = regs->orig_ax;
 	struct op op = {.count = 1};
 	struct file *file;
@@ -562,13 +561,13 @@ INLINE int sys_exit(struct pt_regs *regs, s64 done, struct task_struct *task, co
 	if (done <= 0 || nr >= 512)
 		return 0;
 	call = calls[nr];
-	if (!call || (!sys_sockets && (call & CALL_SOCKET)))
+	if (!call || (!sockets && (call & CALL_SOCKET)))
 		return 0;
 	if (GET(typed, task, thread_info.status) & TS_COMPAT)
 		return 0; /* numbers of another table */
-	if (sys_sockets && (call & CALL_FLAGS_R10))
+	if (sockets && (call & CALL_FLAGS_R10))
 		flags = regs->r10;
-	else if (sys_sockets && (call & CALL_FLAGS_DX))
+	else if (sockets && (call & CALL_FLAGS_DX))
 		flags = regs->dx;
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
@@ -577,11 +576,11 @@ INLINE int sys_exit(struct pt_regs *regs, s64 done, struct task_struct *task, co
 		__sync_fetch_and_add(&unresolved, 1);
 		return 0;
 	}
-	if (!take_file(&op, file, call & CALL_WRITE, typed))
+	if (!take_file(&op, file, call & CALL_WRITE, sys_want, typed))
 		return 0;
 	take_task(&op, task, typed);
 	op.bytes = done;
-	if (sys_sockets && (call & CALL_MANY))
+	if (sockets && (call & CALL_MANY))
 		many(&op, regs->si, done);
 	if (op.count)
 		add(&op, sys_region);
