@@ -12,11 +12,11 @@ import (
 
 // Sizes of the tables of src/io.bpf.c.
 const (
-	ioSlots   = 256      // of one bank
-	ioSpill   = 16384    // keys of one window that found no slot
-	ioRing    = 1 << 20  // bytes of paths between two drains
-	ioRegions = 6        // tables of a CPU when all hooks are functions: four of files, two of sockets
-	maxSlots  = 16 << 20 // bytes of all slots; with many CPUs each gets fewer
+	ioSlots      = 256      // of one bank
+	ioRegions    = 6        // tables of a CPU when all hooks are functions: four of files, two of sockets
+	maxSlotBytes = 16 << 20 // of all slots: with very many CPUs each gets fewer
+	maxSpill     = 16384    // keys of one window that found no slot
+	maxPathRing  = 1 << 20  // bytes of paths in one window
 )
 
 // ioSensor counts what goes through pipes, sockets and files.
@@ -125,16 +125,7 @@ func (s *ioSensor) create(programs []string) error {
 	if s.plan.vfs.way().name != byVFS {
 		regions, sys, out, in = 3, 0, 1, 2
 	}
-	slots := ioSlots
-	if s.options.TableSlots > 0 {
-		slots = s.options.TableSlots
-	}
-	for slots > 1 && (slots&(slots-1) != 0 || 2*slots*regions*cpus*ioSlotSize > maxSlots) {
-		slots = slots &^ (slots & -slots) // the lowest bit, so that what remains last is a power of two
-		if slots&(slots-1) == 0 && 2*slots*regions*cpus*ioSlotSize > maxSlots {
-			slots /= 2
-		}
-	}
+	slots := slotsPerBank(cmp.Or(s.options.TableSlots, ioSlots), regions*cpus)
 	walk := uint64(0)
 	if s.plan.walk {
 		walk = 1
@@ -150,9 +141,9 @@ func (s *ioSensor) create(programs []string) error {
 		u.resize("io_slots", 2*slots*regions*cpus),
 		u.resize("io_heads", 2*regions*cpus),
 		u.resize("scratch", regions),
-		u.resize("io_spill_0", cmp.Or(s.options.SpillEntries, ioSpill)),
-		u.resize("io_spill_1", cmp.Or(s.options.SpillEntries, ioSpill)),
-		u.resize("paths", cmp.Or(s.options.RingBytes, ioRing)),
+		u.resize("io_spill_0", cmp.Or(s.options.SpillEntries, maxSpill)),
+		u.resize("io_spill_1", cmp.Or(s.options.SpillEntries, maxSpill)),
+		u.resize("paths", cmp.Or(s.options.RingBytes, maxPathRing)),
 	)
 	if err != nil {
 		return err
@@ -178,6 +169,16 @@ func (s *ioSensor) create(programs []string) error {
 		}
 	}
 	return nil
+}
+
+// slotsPerBank is the largest power of two up to want that keeps all tables below
+// maxSlotBytes, and at least one.
+func slotsPerBank(want, tables int) int {
+	n := 1
+	for 2*n <= want && 2*2*n*tables*ioSlotSize <= maxSlotBytes {
+		n *= 2
+	}
+	return n
 }
 
 // flip makes the programs write the other bank. Whoever reads the old one waits
