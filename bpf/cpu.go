@@ -38,19 +38,18 @@ const (
 
 // cpuSensor is the program at the context switch and its tables.
 type cpuSensor struct {
-	unit  *unit
-	cpus  int
-	slots int
-	epoch memory
-	lost  memory
-	table memory
-	cells memory
-	spill batch
-	drain *program // nil where running threads cannot be looked at
-	now   uint32   // the epoch that programs write
+	unit   *unit
+	cpus   int
+	slots  int
+	epoch  memory
+	lost   memory
+	table  memory
+	cells  memory
+	spills [2]batch // by bank
+	drain  *program // nil where running threads cannot be looked at
+	now    uint32   // the epoch that programs write
 
 	accounts []account // by CPU
-	late     []spilled // of the epoch after, taken with the one before
 	times    []spilled
 	rows     map[Process]int
 	dropped  uint64 // processes beyond maxWindowRows
@@ -93,7 +92,7 @@ func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err e
 		u.resize("cpu_cells", s.cpus),
 	)
 	if err == nil && o.SpillEntries > 0 {
-		err = u.resize("cpu_spill", o.SpillEntries)
+		err = errors.Join(u.resize("cpu_spill_0", o.SpillEntries), u.resize("cpu_spill_1", o.SpillEntries))
 	}
 	if err = errors.Join(err, s.checkLayout()); err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err e
 		return nil, err
 	}
 	s.table, s.cells = u.tables["cpu_slots"].mem, u.tables["cpu_cells"].mem
-	s.spill.table = u.tables["cpu_spill"]
+	s.spills = [2]batch{{table: u.tables["cpu_spill_0"]}, {table: u.tables["cpu_spill_1"]}}
 	if s.epoch, err = u.global("epoch"); err != nil {
 		return nil, err
 	}
@@ -208,7 +207,7 @@ func (s *cpuSensor) sample() error {
 // collect fills w with the bank before the last flip. The order bank, spill,
 // cells lets a slice that ends meanwhile be late, never be counted twice.
 func (s *cpuSensor) collect(w *Window) error {
-	s.times, s.late = append(s.times[:0], s.late...), s.late[:0]
+	s.times = s.times[:0]
 	s.readBank()
 	err := s.readSpill()
 	err = errors.Join(err, s.sample())
@@ -293,26 +292,21 @@ func appendOurs(to []spilled, t spilled) []spilled {
 }
 
 func (s *cpuSensor) readSpill() error {
-	return s.spill.take(func(k, v []byte) {
-		t, epoch := parseSpilled(k, v)
-		if t.cpu >= s.cpus {
-			return
-		}
-		if epoch == s.now {
-			s.late = appendOurs(s.late, t)
-		} else {
+	return s.spills[(s.now-1)&1].take(func(k, v []byte) {
+		if t := parseSpilled(k, v); t.cpu < s.cpus {
 			s.times = appendOurs(s.times, t)
 		}
 	})
 }
 
 // parseSpilled reads struct spill_key and spill_value.
-func parseSpilled(k, v []byte) (t spilled, epoch uint32) {
+func parseSpilled(k, v []byte) spilled {
 	le := binary.LittleEndian
-	t.process = Process{le.Uint32(v[12:]), le.Uint64(k)}
-	t.cpu = int(le.Uint32(k[12:]))
-	t.run, t.switches = le.Uint64(v), uint64(le.Uint32(v[8:]))
-	return t, le.Uint32(k[16:])
+	return spilled{
+		process: Process{le.Uint32(v[12:]), le.Uint64(k)},
+		cpu:     int(le.Uint32(k[12:])),
+		run:     le.Uint64(v), switches: uint64(le.Uint32(v[8:])),
+	}
 }
 
 // cell is the thread on a CPU.
@@ -351,6 +345,11 @@ func (s *cpuSensor) readCell(cpu int) (cell, bool) {
 func (s *cpuSensor) lostCount() uint64 { return s.lost.u64(0) + s.dropped }
 
 func (s *cpuSensor) close() error { return s.unit.close() }
+
+// maxHeldBack is the time in ns that a CPU's account carries into later windows.
+// What is over is no delay but two clocks that differ: the scheduler's and the
+// one that windows are measured with.
+const maxHeldBack = 50_000_000
 
 // account is what one CPU gave to processes, and how much of it was reported.
 // Part of a slice may be reported before the slice ends, and a window never
@@ -413,12 +412,17 @@ func (a *account) settle(width uint64, report func(Process, uint64)) {
 			}
 		}
 	}
-	kept := a.entries[:0]
+	kept, room := a.entries[:0], int64(maxHeldBack)
 	clear(a.index)
 	for _, e := range a.entries {
 		// A slice that ended between the bank and the cell is in neither: it
 		// comes with the next window. One that does not come then was lost.
 		if e.ahead == 0 || e.ahead > 0 && !e.isSeen && e.absent {
+			continue
+		}
+		e.ahead = max(e.ahead, -room)
+		room += min(0, e.ahead)
+		if e.ahead == 0 {
 			continue
 		}
 		a.index[e.process] = len(kept)

@@ -69,24 +69,11 @@ func tracepointID(kernel *btf.Spec, name string) (*btf.Typedef, btf.TypeID, erro
 	return t, id, nil
 }
 
-// checkFunction compares the parameters of a kernel function with what a program
-// was written for. Each is a type name, with a star for a pointer.
+// checkTracepoint compares the parameters of a tracepoint with what a program was
+// written for. Each is a type name, with a star for a pointer; the first, which
+// programs do not get, is left out.
 //
 // Errors: *hookError.
-func checkFunction(kernel *btf.Spec, name string, want ...string) error {
-	f, _, err := functionID(kernel, name)
-	if err != nil {
-		return err
-	}
-	proto, ok := f.Type.(*btf.FuncProto)
-	if !ok {
-		return &hookError{name, "no prototype"}
-	}
-	return checkParameters(name, proto, want)
-}
-
-// checkTracepoint is checkFunction for a tracepoint; want leaves out the first
-// parameter, which programs do not get.
 func checkTracepoint(kernel *btf.Spec, name string, want ...string) error {
 	t, _, err := tracepointID(kernel, name)
 	if err != nil {
@@ -119,7 +106,7 @@ func checkParameters(name string, proto *btf.FuncProto, want []string) error {
 	return nil
 }
 
-// describe names a type as checkFunction wants it.
+// describe names a type as checkTracepoint wants it.
 func describe(t btf.Type) string {
 	for {
 		switch q := t.(type) {

@@ -50,7 +50,7 @@ func (r *ring) read(f func([]byte)) error {
 // readRecords walks from *at to end and leaves *at behind the last record shown.
 func readRecords(data memory, size uint64, at *uint64, end uint64, f func([]byte)) error {
 	const header = unix.BPF_RINGBUF_HDR_SZ
-	if end-*at > size {
+	if end-*at > size || *at%8 != 0 {
 		return errRing
 	}
 	for *at != end {

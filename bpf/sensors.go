@@ -139,18 +139,21 @@ func Open(o Options) *Sensors {
 		return s
 	}
 	starting := SensorStatus{State: StateStarting}
-	if s.cpu, err = openCPU(kernel, namespace, o); err != nil {
-		s.status.CPU = explain(err)
-	} else {
-		s.status.CPU = starting
-		s.status.Coverage = append(s.status.Coverage, s.cpu.coverage()...)
-	}
 	if o.OnlyCPU {
 		idle := SensorStatus{State: StateIdle}
 		s.status.IPC, s.status.Files = idle, idle
 	} else {
 		s.io = openIO(kernel, namespace, o)
 		s.status.IPC, s.status.Files = s.io.status()
+		s.status.Coverage = append(s.status.Coverage, s.io.ipcCoverage()...)
+		s.status.FilesCoverage = s.io.filesCoverage()
+	}
+	// Last: its first window begins when it is attached.
+	if s.cpu, err = openCPU(kernel, namespace, o); err != nil {
+		s.status.CPU = explain(err)
+	} else {
+		s.status.CPU = starting
+		s.status.Coverage = append(s.status.Coverage, s.cpu.coverage()...)
 	}
 	s.last = time.Now()
 	return s

@@ -16,9 +16,9 @@ import (
 
 type attrMapCreate struct {
 	mapType, keySize, valueSize, maxEntries, flags uint32
-	innerMapFD, numaNode                           uint32
+	_, _                                           uint32 // inner_map_fd, numa_node
 	name                                           [unix.BPF_OBJ_NAME_LEN]byte
-	ifindex, btfFD, btfKeyTypeID, btfValueTypeID   uint32
+	_, _, _, _                                     uint32 // map_ifindex, btf_fd, btf_key_type_id, btf_value_type_id
 }
 
 type attrMapElem struct {
@@ -26,50 +26,55 @@ type attrMapElem struct {
 	_     uint32
 	key   unsafe.Pointer
 	value unsafe.Pointer
-	flags uint64
+	_     uint64 // flags
 }
 
 type attrBatch struct {
 	inBatch, outBatch, keys, values unsafe.Pointer
 	count, mapFD                    uint32
-	elemFlags, flags                uint64
+	_, _                            uint64 // elem_flags, flags
 }
 
 type attrProgLoad struct {
-	progType, insnCount                        uint32
-	insns, license                             unsafe.Pointer
-	logLevel, logSize                          uint32
-	logBuf                                     unsafe.Pointer
-	kernelVersion, progFlags                   uint32
-	name                                       [unix.BPF_OBJ_NAME_LEN]byte
-	ifindex, expectedAttachType, progBTFFD     uint32
-	funcInfoRecSize                            uint32
-	funcInfo                                   unsafe.Pointer
-	funcInfoCount, lineInfoRecSize             uint32
-	lineInfo                                   unsafe.Pointer
-	lineInfoCount, attachBTFID, attachBTFObjFD uint32
-	_                                          uint32
+	progType, insnCount            uint32
+	insns, license                 unsafe.Pointer
+	logLevel, logSize              uint32
+	logBuf                         unsafe.Pointer
+	_, _                           uint32 // kern_version, prog_flags
+	name                           [unix.BPF_OBJ_NAME_LEN]byte
+	_                              uint32 // prog_ifindex
+	expectedAttachType, progBTFFD  uint32
+	funcInfoRecSize                uint32
+	funcInfo                       unsafe.Pointer
+	funcInfoCount, lineInfoRecSize uint32
+	lineInfo                       unsafe.Pointer
+	lineInfoCount, attachBTFID     uint32
+	_, _                           uint32 // attach_btf_obj_fd
 }
 
 type attrRawTracepoint struct {
-	name   unsafe.Pointer
+	_      unsafe.Pointer // name: none for programs that know their hook
 	progFD uint32
 	_      uint32
 }
 
 type attrTestRun struct {
-	progFD, retval, dataSizeIn, dataSizeOut uint32
-	dataIn, dataOut                         unsafe.Pointer
-	repeat, duration, ctxSizeIn, ctxSizeOut uint32
-	ctxIn, ctxOut                           unsafe.Pointer
-	flags, cpu, batchSize                   uint32
-	_                                       uint32
+	progFD, retval uint32
+	_, _           uint32         // data_size_in, data_size_out
+	_, _           unsafe.Pointer // data_in, data_out
+	_, _           uint32         // repeat, duration
+	ctxSizeIn      uint32
+	_              uint32 // ctx_size_out
+	ctxIn          unsafe.Pointer
+	_              unsafe.Pointer // ctx_out
+	_, _, _, _     uint32         // flags, cpu, batch_size
 }
 
 type attrBTFLoad struct {
-	btf, logBuf             unsafe.Pointer
-	size, logSize, logLevel uint32
-	_                       uint32
+	btf  unsafe.Pointer
+	_    unsafe.Pointer // btf_log_buf
+	size uint32
+	_    [3]uint32 // btf_log_size, btf_log_level
 }
 
 type attrInfo struct {

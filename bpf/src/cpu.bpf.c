@@ -72,10 +72,10 @@ struct {
 
 struct {
 	MAP_UINT(type, BPF_MAP_TYPE_HASH);
-	MAP_UINT(max_entries, 16384);
+	MAP_UINT(max_entries, 8192);
 	MAP_TYPE(key, struct spill_key);
 	MAP_TYPE(value, struct spill_value);
-} cpu_spill SEC(".maps");
+} cpu_spill_0 SEC(".maps"), cpu_spill_1 SEC(".maps");
 
 INLINE struct slot *slot_at(u32 cpu, u32 now, u32 tgid, u32 probe)
 {
@@ -84,20 +84,28 @@ INLINE struct slot *slot_at(u32 cpu, u32 now, u32 tgid, u32 probe)
 	return bpf_map_lookup_elem(&cpu_slots, &i);
 }
 
+/* No other CPU has the keys of this one, and user space empties only the bank that nobody writes. */
 INLINE void spill(u32 cpu, u32 now, struct cell *cell, u64 run)
 {
 	struct spill_key key = {.start = cell->start, .tgid = cell->tgid, .cpu = cpu, .epoch = now};
-	struct spill_value *have = bpf_map_lookup_elem(&cpu_spill, &key);
+	struct spill_value first = {.run = run, .switches = 1, .pid = cell->pid};
+	struct spill_value *have;
+	long err;
 
+	if (now & 1)
+		have = bpf_map_lookup_elem(&cpu_spill_1, &key);
+	else
+		have = bpf_map_lookup_elem(&cpu_spill_0, &key);
 	if (have) {
-		/* No other CPU has this key; user space may take it away meanwhile, with what it holds then. */
 		have->run += run;
 		have->switches++;
 		return;
 	}
-	struct spill_value value = {.run = run, .switches = 1, .pid = cell->pid};
-
-	if (bpf_map_update_elem(&cpu_spill, &key, &value, BPF_NOEXIST))
+	if (now & 1)
+		err = bpf_map_update_elem(&cpu_spill_1, &key, &first, BPF_NOEXIST);
+	else
+		err = bpf_map_update_elem(&cpu_spill_0, &key, &first, BPF_NOEXIST);
+	if (err)
 		__sync_fetch_and_add(&lost, 1);
 }
 
