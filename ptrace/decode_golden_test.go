@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/arch/x86/x86asm"
 )
 
 // goldenFile holds instructions and what LLVM says of them, a line each: bytes and
@@ -66,6 +68,51 @@ func TestDecodeGolden(t *testing.T) {
 	if n < 4000 || len(names) < 1500 {
 		t.Errorf("%d instructions with %d mnemonics were compared, want 4000 with 1500", n, len(names))
 	}
+}
+
+// The unwinder takes instructions one by one too: none may end at the wrong byte, or
+// seem to leave the general registers alone when it writes one.
+func TestUnwinderKeepsStep(t *testing.T) {
+	data, err := os.ReadFile(goldenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, vectors := 0, 0
+	for line := range strings.Lines(string(data)) {
+		raw, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		code, err := hex.DecodeString(raw)
+		if line[0] == '#' || err != nil {
+			continue
+		}
+		inst, size, ok := decode(append(slices.Clone(code), "\x90\x90\x90\x90\x90\x90\x90\x90"...))
+		if !ok {
+			continue // the walk goes another way
+		}
+		known++
+		if size != len(code) {
+			t.Errorf("%s %s: %d bytes", raw, text, size)
+		}
+		e, _, _ := parseEncoding(code)
+		if inst.Op == x86asm.NOP && e.vectorsAlone() {
+			vectors++
+			operands := strings.TrimLeft(strings.TrimPrefix(text, firstWord(text)), " \t")
+			if first, _, _ := strings.Cut(operands, ","); generalRegister.MatchString(first) {
+				t.Errorf("%s %s: taken for one that writes no general register", raw, text)
+			}
+		}
+	}
+	if known < 3000 || vectors < 1000 {
+		t.Errorf("%d instructions are known, %d of vectors alone", known, vectors)
+	}
+}
+
+var generalRegister = regexp.MustCompile(`^([re]?[abcd]x|[abcd][lh]|[re]?[sd]il?|[re]?[sb]pl?|r\d+[dwb]?)$`)
+
+func firstWord(s string) string {
+	if i := strings.IndexAny(s, " \t"); i >= 0 {
+		return s[:i]
+	}
+	return s
 }
 
 // llvmIsOther tells where this decoder differs from LLVM on purpose.

@@ -241,20 +241,45 @@ func (w *walker) epilogue(code []byte) bool {
 	return false
 }
 
-// decode is x86asm without what it gets wrong: VZEROUPPER and VZEROALL take the
-// bytes behind them along, and an unknown instruction with a prefix is no error.
+// decode gives what an instruction does, and where the next one begins. The length
+// is that of its encoding: x86asm has VZEROUPPER take the bytes behind it along, and
+// for an unknown instruction with a prefix it gives the prefix alone, as no error.
+// An instruction that can touch nothing but vectors and memory is a NOP here.
 func decode(code []byte) (inst x86asm.Inst, size int, ok bool) {
-	if len(code) >= 3 && code[0] == 0xc5 && code[1]&^0x7c == 0x80 && code[2] == 0x77 {
-		return x86asm.Inst{Op: x86asm.NOP, Len: 3}, 3, true
-	}
-	if bytes.HasPrefix(code, endbr64) {
-		return x86asm.Inst{Op: x86asm.NOP, Len: 4}, 4, true
-	}
-	inst, err := x86asm.Decode(code, 64)
-	if err != nil || inst.Op == 0 || inst.Len == 0 {
+	e, ok, _ := parseEncoding(code)
+	if !ok {
 		return x86asm.Inst{}, 0, false
 	}
-	return inst, inst.Len, true
+	size = len(e.code)
+	if bytes.Equal(e.code, endbr64) || e.vectorsAlone() {
+		return x86asm.Inst{Op: x86asm.NOP, Len: size}, size, true
+	}
+	inst, err := x86asm.Decode(e.code, 64)
+	if err != nil || inst.Op == 0 || inst.Len != size {
+		return x86asm.Inst{}, 0, false
+	}
+	return inst, size, true
+}
+
+// vectorsAlone tells whether an instruction is one with a VEX or EVEX prefix that
+// writes no general register, whatever it is.
+func (e *encoding) vectorsAlone() bool {
+	if e.kind != vex && e.kind != evex {
+		return false
+	}
+	switch e.opmap {
+	case map0F, 5: // conversions to integers, moves out of vectors and masks
+		switch e.opcode {
+		case 0x2c, 0x2d, 0x50, 0x6c, 0x6d, 0x78, 0x79, 0x7e, 0x93, 0xc5, 0xd7:
+			return false
+		}
+		return true
+	case map0F38: // BMI and CMPccXADD
+		return e.opcode < 0xe0
+	case map0F3A: // PEXTR and EXTRACTPS, RORX
+		return e.opcode < 0xf0 && (e.opcode < 0x14 || e.opcode > 0x17)
+	}
+	return false
 }
 
 var saved = map[x86asm.Reg]int{
