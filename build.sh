@@ -16,8 +16,8 @@ help() {
 	  soak         the long form of the tests that have one
 	  bench [scan] comparison tables against C and other tools; bench stop: how long a snapshot stops
 	  bpf          rebuild the BPF objects with clang-19
-	  live [URL]   sensor tests on a running server   (comes with the sensors)
-	  vm           tests on other kernels             (comes with the sensors)
+	  live [URL]   sensor tests on the server at URL, or on one of their own
+	  vm [VERSION] sensor tests on Debian's kernels 5.10, 6.1, 6.12, in QEMU
 	  dist         release archive                    (comes with the first release)
 	TEXT
 }
@@ -191,6 +191,7 @@ tests() {
 	step "Go, race detector" race ./proc ./watch ./api
 	step "Go" go test -count=1 . ./web ./tests/rules ./tests/wiregen
 	step "symbols" go test -count=1 ./elf
+	step "sensors" race ./bpf
 	step "web model" node_tests web/test/*.test.mjs
 	step "odd targets" go test -count=1 ./tests/cases
 	step "end to end" go test -count=1 ./tests/e2e
@@ -202,7 +203,7 @@ tests() {
 
 fuzz_all() {
 	local pkg f
-	for pkg in proc api elf; do
+	for pkg in proc api elf bpf; do
 		for f in $(go test -list '^Fuzz' ./$pkg | grep '^Fuzz'); do
 			step "fuzz $pkg $f" go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-60s}" ./$pkg
 		done
@@ -237,7 +238,16 @@ bench)
 	esac
 	;;
 bpf) bpf ;;
-live | vm) later "$verb" "the sensors" ;;
+live)
+	need_go
+	need gcc gcc
+	PROCINSH_URL=${1:-} exec go test -count=1 -v -timeout 20m ./tests/sensors
+	;;
+vm)
+	need_go
+	need gcc gcc
+	exec go run ./tests/vm "$@"
+	;;
 dist) later dist "the first release" ;;
 help | -h | --help) help ;;
 *) help >&2; exit 2 ;;

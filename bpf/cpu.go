@@ -43,6 +43,7 @@ type cpuSensor struct {
 	slots  int
 	epoch  memory
 	lost   memory
+	missed memory
 	table  memory
 	cells  memory
 	spills [2]batch // by bank
@@ -106,6 +107,9 @@ func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err e
 		return nil, err
 	}
 	if s.lost, err = u.global("lost"); err != nil {
+		return nil, err
+	}
+	if s.missed, err = u.global("missed"); err != nil {
 		return nil, err
 	}
 	hook, err := u.load("cpu_switch")
@@ -344,6 +348,9 @@ func (s *cpuSensor) readCell(cpu int) (cell, bool) {
 
 func (s *cpuSensor) lostCount() uint64 { return s.lost.u64(0) + s.dropped }
 
+// unresolved returns the slices that nobody can be given.
+func (s *cpuSensor) unresolved() uint64 { return s.missed.u64(0) }
+
 func (s *cpuSensor) close() error { return s.unit.close() }
 
 // maxHeldBack is the time in ns that a CPU's account carries into later windows.
@@ -394,21 +401,25 @@ func (a *account) running(p Process, run uint64) {
 	e.isRunning, e.isSeen = true, true
 }
 
-// settle reports the window and forgets what is even. The running thread comes
-// last: what is cut there is only late.
+// settle reports the window and forgets what is even. What was held back comes
+// first, the running thread last: what is cut there is only late.
 func (a *account) settle(width uint64, report func(Process, uint64)) {
 	left := int64(min(width, math.MaxInt64))
+	pay := func(e *entry, due int64) {
+		if due = min(due, left); due > 0 {
+			left -= due
+			e.ahead += due
+			report(e.process, uint64(due))
+		}
+	}
+	for i := range a.entries {
+		pay(&a.entries[i], -a.entries[i].ahead)
+	}
 	for _, last := range []bool{false, true} {
 		for i := range a.entries {
-			e := &a.entries[i]
-			if e.isRunning != last {
-				continue
-			}
-			pay := min(max(0, int64(e.completed+e.running)-e.ahead), left)
-			left -= pay
-			e.ahead += pay - int64(e.completed)
-			if pay > 0 {
-				report(e.process, uint64(pay))
+			if e := &a.entries[i]; e.isRunning == last {
+				pay(e, int64(e.completed+e.running)-e.ahead)
+				e.ahead -= int64(e.completed)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ type Status struct {
 	Coverage        []string // what CPU and IPC do not count here, or count in another way
 	FilesCoverage   []string // the same for files
 	Lost            uint64   // CPU and IPC observations that found no place
-	Unresolved      uint64   // operations of kernel threads and of files that were gone
+	Unresolved      uint64   // operations of kernel threads and of files that were gone; time on a CPU whose beginning was not seen
 	FilesLost       uint64   // file observations that found no place
 }
 
@@ -198,8 +198,9 @@ func (s *Sensors) Drain(w *Window) error {
 func (s *Sensors) account(w *Window) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Lost = 0
+	s.status.Lost, s.status.Unresolved = 0, 0
 	if s.cpu != nil {
+		s.status.Unresolved += s.cpu.unresolved()
 		s.status.Lost += s.cpu.lostCount()
 		if s.status.CPU.State == StateStarting {
 			// This very thread was switched in and is running now.
@@ -213,7 +214,7 @@ func (s *Sensors) account(w *Window) {
 		lost, filesLost := s.io.lost()
 		s.status.Lost += lost
 		s.status.FilesLost = filesLost
-		s.status.Unresolved = s.io.unresolved()
+		s.status.Unresolved += s.io.unresolved()
 		if s.io.losesPaths() {
 			s.status.FilesCoverage = s.io.filesCoverage()
 		}

@@ -15,7 +15,8 @@ const volatile u32 ns_inum = 0; /* the reader's PID namespace; 0 is the first, w
 /* Written by user space while programs run. */
 volatile u32 epoch __attribute__((section(".data"))) = 1;
 
-volatile u64 lost; /* switches without a place */
+volatile u64 lost;   /* switches without a place */
+volatile u64 missed; /* slices whose beginning no program saw: a kernel may leave out some switches, and has */
 
 struct slot {
 	u32 epoch; /* 0 while it is being filled */
@@ -166,8 +167,12 @@ int cpu_switch(u64 *ctx)
 
 	if (!cell)
 		return 0;
-	if (cell->task == (u64)prev && cell->tid)
-		add(cpu, cell, prev->se.sum_exec_runtime - cell->sum_in);
+	if (likely(cell->task == (u64)prev)) {
+		if (cell->tid)
+			add(cpu, cell, prev->se.sum_exec_runtime - cell->sum_in);
+	} else if (cell->task && prev->pid) {
+		__sync_fetch_and_add(&missed, 1);
+	}
 
 	struct task_struct *leader = next->group_leader;
 	u32 tid = next->pid, tgid = next->tgid;

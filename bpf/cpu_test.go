@@ -1,0 +1,324 @@
+package bpf
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// threads is what the kernel says about the threads of a process.
+type threads struct{ run, switches uint64 }
+
+// readThreads sums the first column of schedstat and the switches of status.
+func readThreads(t *testing.T, pid int) threads {
+	t.Helper()
+	var sum threads
+	dirs, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no threads of %d: %v", pid, err)
+	}
+	for _, d := range dirs {
+		b, err := os.ReadFile(d + "/schedstat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var run uint64
+		fmt.Sscan(string(b), &run)
+		sum.run += run
+		if b, err = os.ReadFile(d + "/status"); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(string(b), "\n") {
+			if name, n, ok := strings.Cut(line, ":"); ok && strings.HasSuffix(name, "voluntary_ctxt_switches") {
+				v, err := strconv.ParseUint(strings.TrimSpace(n), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum.switches += v
+			}
+		}
+	}
+	return sum
+}
+
+// stop stops a process and waits until none of its threads is on a CPU or about
+// to be: the state says T a moment before a thread leaves, and one that is
+// preempted in that moment runs once more. Only /proc/TID/syscall waits for that.
+// A second look finds the thread that another was starting during the first.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	unix.Kill(pid, unix.SIGSTOP)
+	var last []string
+	eventually(t, "every thread stops", func() bool {
+		dirs, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+		same := slices.Equal(dirs, last)
+		last = nil
+		for _, d := range dirs {
+			b, err := os.ReadFile(d + "/stat")
+			if err != nil {
+				return false
+			}
+			_, after, _ := strings.Cut(string(b), ") ")
+			if !strings.HasPrefix(after, "T") {
+				return false
+			}
+			if b, err = os.ReadFile(d + "/syscall"); err != nil || strings.HasPrefix(string(b), "running") {
+				return false
+			}
+		}
+		last = dirs
+		return same && len(dirs) > 0
+	})
+}
+
+func startTicks(t *testing.T, pid int) uint64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+2:]))
+	v, err := strconv.ParseUint(f[19], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// bootOffset is the time namespace offset of this process in nanoseconds.
+func bootOffset(t *testing.T) uint64 {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/timens_offsets")
+	if os.IsNotExist(err) {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		f := strings.Fields(line)
+		if len(f) == 3 && f[0] == "boottime" {
+			s, err1 := strconv.ParseInt(f[1], 10, 64)
+			ns, err2 := strconv.ParseInt(f[2], 10, 64)
+			if err1 != nil || err2 != nil {
+				t.Fatalf("offsets say %q", line)
+			}
+			return uint64(s*1e9 + ns)
+		}
+	}
+	return 0
+}
+
+// A process that is stopped before and after has the same time and the same
+// number of switches in the windows as in schedstat and status: exactly.
+func TestCPUEqualsSchedstat(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		role    string
+		options Options
+	}{
+		{"all", "spin", Options{OnlyCPU: true}},
+		{"all", "pingpong", Options{OnlyCPU: true}},
+		{"running threads by copies", "spin", Options{OnlyCPU: true, WithoutKfuncs: true}},
+		{"running threads unseen", "spin", Options{OnlyCPU: true, WithoutKfuncs: true, WithoutPathWalk: true}},
+		{"overflow table", "pingpong", Options{OnlyCPU: true, TableSlots: 1}},
+	} {
+		t.Run(c.name+" "+c.role, func(t *testing.T) {
+			s := openOrSkip(t, c.options)
+			pid := started(t, c.role)
+			stop(t, pid)
+			var w Window
+			for range 4 {
+				time.Sleep(20 * time.Millisecond)
+				drain(t, s, &w)
+			}
+			before := readThreads(t, pid)
+			unix.Kill(pid, unix.SIGCONT)
+			var got threads
+			windows := 0
+			take := func() {
+				drain(t, s, &w)
+				windows++
+				width := uint64(w.Ended.Sub(w.Began))
+				total := uint64(0)
+				for _, row := range w.CPU {
+					total += row.Runtime
+					if row.TGID == uint32(pid) {
+						got.run += row.Runtime
+						got.switches += row.Switches
+						if want := startTicks(t, pid); (row.Start+bootOffset(t))/1e7 != want {
+							t.Errorf("start %d is not tick %d", row.Start, want)
+						}
+						if row.RunningThreads != len(row.CPUs) {
+							t.Errorf("%d threads run on %v", row.RunningThreads, row.CPUs)
+						}
+					}
+				}
+				if most := width * uint64(s.cpu.cpus); total > most {
+					t.Errorf("a window of %d ns holds %d ns on %d CPUs", width, total, s.cpu.cpus)
+				}
+			}
+			for range 10 {
+				time.Sleep(50 * time.Millisecond)
+				take()
+			}
+			stop(t, pid)
+			for range 4 { // the last slices, and what a window was too narrow for
+				time.Sleep(20 * time.Millisecond)
+				take()
+			}
+			after := readThreads(t, pid)
+			want := threads{after.run - before.run, after.switches - before.switches}
+			// A kernel that hides switches of some threads hides who comes after.
+			hidden := s.Status().Unresolved
+			few := got.switches < want.switches && want.switches-got.switches <= hidden
+			if got != want && !(few && got.run < want.run && got.run > want.run*9/10) {
+				t.Errorf("%d windows hold %d ns and %d switches, the kernel says %d and %d and hid %d", windows, got.run, got.switches, want.run, want.switches, hidden)
+			}
+			if want.run < 1e6 {
+				t.Errorf("the process had %d ns, which is no load", want.run)
+			}
+			if lost := s.Status().Lost; lost != 0 {
+				t.Errorf("%d lost", lost)
+			}
+		})
+	}
+}
+
+func drain(t *testing.T, s *Sensors, w *Window) {
+	t.Helper()
+	if err := s.Drain(w); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Status().CPU; st.State != StateObserving {
+		t.Fatalf("after a window the sensor is %+v", st)
+	}
+}
+
+func TestShortLivedProcesses(t *testing.T) {
+	s := openOrSkip(t, Options{OnlyCPU: true})
+	var w Window
+	got := map[uint32]uint64{}
+	take := func() {
+		drain(t, s, &w)
+		for _, row := range w.CPU {
+			got[row.TGID] += row.Runtime
+		}
+	}
+	take()
+	clear(got)
+	const processes = 200
+	var pids []int
+	var used time.Duration
+	for i := range processes {
+		cmd := exec.Command("/bin/true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, cmd.Process.Pid)
+		used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		if i%20 == 19 {
+			take()
+		}
+	}
+	for range 4 { // what a window was too narrow for
+		time.Sleep(20 * time.Millisecond)
+		take()
+	}
+	var seen time.Duration
+	for _, pid := range pids {
+		if got[uint32(pid)] == 0 {
+			t.Errorf("process %d is in no window", pid)
+		}
+		seen += time.Duration(got[uint32(pid)])
+	}
+	// The kernel stops counting for its parent a moment before a process is off its CPU.
+	if seen < used*97/100 || seen > used*120/100 {
+		t.Errorf("%d processes had %v in the windows, their parent was told %v", processes, seen, used)
+	}
+}
+
+// With tables of almost no size every switch is in a window or counted as lost:
+// a sensor with room for all says how many there were.
+func TestTinyTablesCountEachLoss(t *testing.T) {
+	tiny := needCPU(t, Options{OnlyCPU: true, TableSlots: 1, SpillEntries: 1})
+	full := needCPU(t, Options{OnlyCPU: true})
+	for range 4 {
+		started(t, "pingpong")
+	}
+	flip := func() (lost uint64) {
+		tiny.flip()
+		lost = tiny.lost.u64(0)
+		full.flip()
+		return lost
+	}
+	var w Window
+	read := func() (few, all uint64) {
+		time.Sleep(2 * time.Millisecond)
+		for s, sum := range map[*cpuSensor]*uint64{tiny: &few, full: &all} {
+			if err := s.collect(&w); err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range s.times {
+				*sum += x.switches
+			}
+		}
+		return few, all
+	}
+	first := flip()
+	read()
+	var few, all, last uint64
+	eventually(t, "many switches", func() bool {
+		time.Sleep(50 * time.Millisecond)
+		last = flip()
+		f, a := read()
+		few, all = few+f, all+a
+		return all > 20000 && last-first > 1000
+	})
+	lost := last - first
+	// Between the two flips of one moment a few switches can happen.
+	if d := int64(few+lost) - int64(all); d < -200 || d > 200 {
+		t.Errorf("%d counted and %d lost, of %d", few, lost, all)
+	}
+	if full.lostCount() != 0 {
+		t.Errorf("the full tables lost %d", full.lostCount())
+	}
+	t.Logf("%d counted and %d lost, of %d", few, lost, all)
+}
+
+// Inside a PID namespace processes have the numbers of that namespace, those
+// outside are not there, and what has no number outside has none here.
+func TestPIDNamespace(t *testing.T) {
+	needRoot(t)
+	openOrSkip(t, Options{})
+	a, _, _, _ := ask(t, "rows", func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	})
+	if a.Status.CPU.State != StateObserving {
+		t.Fatalf("inside the sensor is %+v", a.Status.CPU)
+	}
+	if a.PID != 1 {
+		t.Fatalf("the child is process %d, want 1", a.PID)
+	}
+	have := map[uint32]bool{}
+	for _, r := range a.Rows {
+		have[r.TGID] = true
+		if int(r.TGID) > a.Ran[len(a.Ran)-1]+32 {
+			t.Errorf("process %d does not belong to the namespace", r.TGID)
+		}
+	}
+	for _, pid := range append([]int{1}, a.Ran...) {
+		if !have[uint32(pid)] {
+			t.Errorf("process %d is missing: %v", pid, a.Rows)
+		}
+	}
+}
