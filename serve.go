@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"procinsh/api"
 	"procinsh/elf"
@@ -35,8 +36,9 @@ func serve(o options, stderr io.Writer) error {
 	defer files.Close()
 	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, Hooks: listHooks(log)})
 	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, Hooks: processHooks(log)})
+	system, systemList := newSystem(files, list, o.interval, log)
 	server, err := api.New(api.Options{
-		FS: files, List: list, Processes: processes, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
+		FS: files, List: list, Processes: processes, System: system, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
 		AllowUIDs: o.uids, NoAuth: o.noAuth,
 		Version: version, Revision: revision(), Interval: o.interval,
 	})
@@ -73,7 +75,7 @@ func serve(o options, stderr io.Writer) error {
 		log.Error("stopping", "error", cause)
 	}
 	var ends sync.WaitGroup // each may wait a second for a reading that hangs
-	for _, end := range []func(){server.Shutdown, list.Close, processes.Close} {
+	for _, end := range []func(){server.Shutdown, system.Close, systemList.Close, list.Close, processes.Close} {
 		ends.Go(end)
 	}
 	ends.Wait()
@@ -91,6 +93,45 @@ func listenText(listeners []net.Listener) string {
 		}
 	}
 	return strings.Join(texts, " ")
+}
+
+// metricsInterval is the time between two scans of the processes for who watches the
+// host.
+const metricsInterval = time.Second
+
+// newSystem returns what watches the host, and the list that it goes with: that of
+// the viewers unless those asked for a slower one.
+func newSystem(files *proc.FS, list *watch.List, interval time.Duration, log *slog.Logger) (*watch.System, *watch.List) {
+	if interval > metricsInterval {
+		list = watch.NewList(files, watch.ListOptions{Interval: metricsInterval, Hooks: listHooks(log)})
+	}
+	return watch.NewSystem(files, list, watch.SystemOptions{Hooks: systemHooks(log)}), list
+}
+
+func systemHooks(log *slog.Logger) watch.SystemHooks {
+	return watch.SystemHooks{
+		Started: func() { log.Info("system observation started") },
+		Stopped: func() { log.Info("system observation stopped") },
+		Failed: func(err error) {
+			log.Log(context.Background(), failureLevel(err), "system observation failed", failure(err)...)
+		},
+		Recovered: func() { log.Info("system observation recovered") },
+		Sensor: func(name, state, reason string) {
+			args := []any{"sensor", name, "state", state}
+			if reason != "" {
+				args = append(args, "reason", reason)
+			}
+			level := slog.LevelWarn
+			if state == "observing" {
+				level = slog.LevelInfo
+			}
+			log.Log(context.Background(), level, "sensor", args...)
+		},
+		Structure: func(t *watch.Topology, took time.Duration) {
+			log.Debug("structure", "sequence", t.Sequence, "processes", len(t.Nodes), "edges", len(t.Edges), "inspected_processes", t.InspectedProcesses,
+				"inspected_fds", t.InspectedFDs, "warnings", len(t.Warnings), "took_ms", took.Milliseconds())
+		},
+	}
 }
 
 func listHooks(log *slog.Logger) watch.ListHooks {

@@ -24,6 +24,7 @@ type Options struct {
 	FS        *proc.FS
 	List      *watch.List
 	Processes *watch.Processes
+	System    *watch.System
 	Symbols   *ptrace.Symbols
 	Pages     fs.FS // the compiled pages
 	Log       *slog.Logger
@@ -41,6 +42,7 @@ type Server struct {
 	fs        *proc.FS
 	list      *watch.List
 	processes *watch.Processes
+	system    *watch.System
 	symbols   *ptrace.Symbols
 	log       *slog.Logger
 	peers     peers
@@ -65,7 +67,7 @@ type Server struct {
 // Errors: the pages cannot be listed.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		fs: o.FS, list: o.List, processes: o.Processes, symbols: o.Symbols, log: o.Log,
+		fs: o.FS, list: o.List, processes: o.Processes, system: o.System, symbols: o.Symbols, log: o.Log,
 		peers:    peers{uids: slices.Clone(o.AllowUIDs), all: o.NoAuth, tcpOwner: proc.SocketOwner},
 		config:   newConfig(o),
 		mux:      http.NewServeMux(),

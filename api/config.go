@@ -2,18 +2,18 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"procinsh/proc"
 	"procinsh/ptrace"
 )
 
 // newConfig is what GET /api/config says; nothing in it changes while the server
-// runs.
+// runs, but what the sensors are able to do.
 func newConfig(o Options) Config {
 	because := func(text string) *string { return &text }
 	text := Source{"text", because("This version reads the text files of /proc.")}
 	no := func(reason string) Capability { return Capability{false, because(reason)} }
-	sensors := no("This version has no sensors.")
 	c := Config{
 		Version:        o.Version,
 		IntervalMS:     o.Interval.Milliseconds(),
@@ -24,11 +24,8 @@ func newConfig(o Options) Config {
 		},
 		Sources: Sources{List: text, Threads: text, Descriptors: text, Maps: text},
 		Capabilities: ServerCapabilities{
-			Ptrace:   ptraceCapability(o.FS),
-			BPFCPU:   sensors,
-			BPFIPC:   sensors,
-			BPFFiles: sensors,
-			Runs:     no("This version starts no programs."),
+			Ptrace: ptraceCapability(o.FS),
+			Runs:   no("This version starts no programs."),
 		},
 	}
 	if o.Revision != "" {
@@ -48,6 +45,27 @@ func ptraceCapability(fs *proc.FS) Capability {
 }
 
 func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
-	replyValue(w, r, s.config)
+	c := s.config
+	c.Capabilities.BPFCPU = s.sensorCapability("cpu")
+	c.Capabilities.BPFIPC = s.sensorCapability("ipc")
+	c.Capabilities.BPFFiles = s.sensorCapability("files")
+	replyValue(w, r, c)
 	return nil
+}
+
+// sensorCapability tells whether a sensor works, as far as it is known.
+func (s *Server) sensorCapability(name string) Capability {
+	ok, reason := s.system.Capability(name)
+	if ok {
+		return Capability{Available: true}
+	}
+	return Capability{false, textOrNull(sentence(reason))}
+}
+
+// sentence makes the reason of a sensor one: a capital and a full stop.
+func sentence(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return strings.ToUpper(reason[:1]) + strings.TrimSuffix(reason[1:], ".") + "."
 }

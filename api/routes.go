@@ -37,6 +37,9 @@ var routes = []struct {
 	{"GET", "/api/processes/stacks", false, (*Server).getStacks},
 	{"POST", "/api/processes/snapshot", false, (*Server).postSnapshot},
 	{"GET", "/api/system/totals", false, (*Server).getTotals},
+	{"GET", "/api/system/events", true, (*Server).streamSystem},
+	{"GET", "/api/system/topology", false, (*Server).getTopology},
+	{"GET", "/api/system/status", false, (*Server).getStatus},
 	{"GET", healthPath, false, (*Server).getHealth},
 }
 

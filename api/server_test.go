@@ -53,6 +53,7 @@ func testServer(t *testing.T, change func(*Options)) (*Server, *bytes.Buffer) {
 		Processes: watch.NewProcesses(files, watch.ProcessOptions{Interval: time.Second}),
 		Log:       slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+	o.System = watch.NewSystem(files, o.List, watch.SystemOptions{})
 	if change != nil {
 		change(&o)
 	}
@@ -62,6 +63,7 @@ func testServer(t *testing.T, change func(*Options)) (*Server, *bytes.Buffer) {
 	}
 	t.Cleanup(func() {
 		s.Shutdown()
+		o.System.Close()
 		o.List.Close()
 		o.Processes.Close()
 		files.Close()
@@ -210,7 +212,7 @@ func TestErrorStatuses(t *testing.T) {
 		{"GET", "/api/processes/stacks?" + me + "&tid=2147483648", 400, "invalid_tid"},
 		{"GET", "/api/processes/stacks?" + me + "&tid=1&tid=1", 400, "repeated_parameter"},
 		{"POST", "/api/processes/snapshot", 415, "not_json"},
-		{"GET", "/api/system/status", 404, "not_found"},
+		{"GET", "/api/system/nothing", 404, "not_found"},
 		{"GET", "/metrics", 404, "not_found"},
 		{"GET", "/space", 404, "not_found"},
 		{"GET", "/runs", 404, "not_found"},

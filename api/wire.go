@@ -604,3 +604,160 @@ type StackBytes struct {
 	Address string `json:"address"`
 	Bytes   string `json:"bytes"` // hex
 }
+
+// Topology is the structure of the host, an event of GET /api/system/events.
+type Topology struct {
+	Sequence           uint64         `json:"sequence"` // 0: nothing was read yet
+	CapturedAt         int64          `json:"captured_at"`
+	Nodes              []TopologyNode `json:"nodes"` // by PID
+	Edges              []TopologyEdge `json:"edges"` // by id
+	Warnings           []string       `json:"warnings"`
+	InspectedProcesses int            `json:"inspected_processes"`
+	InspectedFDs       int            `json:"inspected_fds"`
+}
+
+// TopologyNode is a process. It has either maps or, with ?maps=summary, map_summary;
+// in a delta it has neither.
+type TopologyNode struct {
+	Identity          Identity    `json:"identity"`
+	ParentID          *Identity   `json:"parent_id"`
+	Name              string      `json:"name"`
+	UID               uint32      `json:"uid"`
+	Username          *string     `json:"username"`
+	EUID              uint32      `json:"euid"`
+	EffectiveUsername *string     `json:"effective_username"`
+	CPUPercent        *float64    `json:"cpu_percent"` // to two decimals
+	RSSBytes          uint64      `json:"rss_bytes"`
+	ThreadCount       int32       `json:"thread_count"`
+	Container         *string     `json:"container"`
+	Maps              []Mapping   `json:"maps,omitzero" wire:"nullable"` // from maps alone, 4,096 at most
+	MapSummary        *MapSummary `json:"map_summary,omitzero"`
+	MapsEpoch         uint64      `json:"maps_epoch"` // another number when the maps changed; 0 when they were not read
+	MapsError         *string     `json:"maps_error"`
+}
+
+// TopologyEdge is a connection. B is null without a local peer; Candidate tells that
+// it is a possible peer only, Shared that both hold the same object; a sure peer is
+// neither.
+type TopologyEdge struct {
+	ID        string          `json:"id"` // the same as long as the connection lives
+	A         Port            `json:"a"`
+	B         *Port           `json:"b"`
+	Label     string          `json:"label"`
+	Socket    *TopologySocket `json:"socket"` // of the end of A
+	Candidate bool            `json:"candidate"`
+	Shared    bool            `json:"shared"`
+}
+
+// Port is all descriptors of one process for one object.
+type Port struct {
+	ProcessID Identity `json:"process_id"`
+	FD        int32    `json:"fd"` // the lowest
+	FDCount   int32    `json:"fd_count"`
+	Resource  string   `json:"resource"` // pipe:<st_dev>:<inode> or socket:<st_dev>:<inode>
+	Kind      string   `json:"kind"`     // pipe fifo socket
+	Access    *string  `json:"access"`   // read, write, read/write, none
+}
+
+// TopologySocket is what is known of a socket.
+type TopologySocket struct {
+	Protocol       *string `json:"protocol"`
+	State          *string `json:"state"`
+	Local          *string `json:"local"`
+	Remote         *string `json:"remote"`
+	NetworkPeer    bool    `json:"network_peer"`    // TCP or UDP that talks to an address and a port
+	RemoteHostname *string `json:"remote_hostname"` // null on loopback and until it is found
+}
+
+// TopologyDelta changes the structure with sequence BaseSequence into Sequence.
+type TopologyDelta struct {
+	Sequence           uint64         `json:"sequence"`
+	BaseSequence       uint64         `json:"base_sequence"`
+	CapturedAt         int64          `json:"captured_at"`
+	NodesChanged       []TopologyNode `json:"nodes_changed"` // by PID, without maps
+	NodesRemoved       []Identity     `json:"nodes_removed"` // by PID
+	MapsChanged        []TopologyMaps `json:"maps_changed"`  // by PID
+	EdgesChanged       []TopologyEdge `json:"edges_changed"` // by id
+	EdgesRemoved       []string       `json:"edges_removed"` // ids, in order
+	Warnings           []string       `json:"warnings"`
+	InspectedProcesses int            `json:"inspected_processes"`
+	InspectedFDs       int            `json:"inspected_fds"`
+}
+
+// TopologyMaps is the address space of a node that is new or whose maps changed.
+type TopologyMaps struct {
+	Identity   Identity    `json:"identity"`
+	Maps       []Mapping   `json:"maps,omitzero" wire:"nullable"`
+	MapSummary *MapSummary `json:"map_summary,omitzero"`
+	MapsEpoch  uint64      `json:"maps_epoch"`
+	MapsError  *string     `json:"maps_error"`
+}
+
+// ProcessMetrics is an entry of event metrics, a list by PID.
+type ProcessMetrics struct {
+	Identity   Identity `json:"identity"`
+	CPUPercent *float64 `json:"cpu_percent"` // to two decimals
+	RSSBytes   uint64   `json:"rss_bytes"`
+}
+
+// Activity is what happened in one window.
+type Activity struct {
+	CapturedAt int64          `json:"captured_at"` // its end; later than that of the window before
+	WindowMS   float64        `json:"window_ms"`   // its real width
+	CPU        []CPUActivity  `json:"cpu"`         // by PID
+	IPC        []IPCActivity  `json:"ipc"`         // by PID, resource and direction
+	Files      []FileActivity `json:"files"`       // by PID, resource and direction
+	Status     SystemStatus   `json:"status"`
+}
+
+// CPUActivity is the processor time of a process in a window.
+type CPUActivity struct {
+	ProcessID      Identity `json:"process_id"`
+	RuntimeNS      uint64   `json:"runtime_ns"`
+	Switches       uint64   `json:"switches"`
+	RunningThreads int      `json:"running_threads"` // when the window ended
+	CPUs           []int    `json:"cpus"`            // on which they ran then
+}
+
+// IPCActivity is what a process moved through a pipe or a socket in a window.
+type IPCActivity struct {
+	ProcessID Identity `json:"process_id"`
+	Resource  string   `json:"resource"` // as in the topology
+	Write     bool     `json:"write"`
+	Bytes     uint64   `json:"bytes"`
+	Count     uint64   `json:"count"`
+}
+
+// FileActivity is what a process read from or wrote to a file in a window.
+type FileActivity struct {
+	ProcessID Identity `json:"process_id"`
+	Resource  string   `json:"resource"` // file:<major>:<minor>:<inode>:<generation>
+	Path      *string  `json:"path"`
+	Write     bool     `json:"write"`
+	Bytes     uint64   `json:"bytes"`
+	Count     uint64   `json:"count"`
+}
+
+// SystemStatus is what the sensors do; all are idle while nobody watches.
+type SystemStatus struct {
+	Active        bool         `json:"active"`
+	CPU           SensorStatus `json:"cpu"`
+	IPC           SensorStatus `json:"ipc"`
+	Files         SensorStatus `json:"files"`
+	Coverage      []string     `json:"coverage"`       // what CPU and IPC cannot see
+	FilesCoverage []string     `json:"files_coverage"` // what files cannot see
+	Lost          uint64       `json:"lost"`           // as the two below since the sensors were attached
+	Unresolved    uint64       `json:"unresolved"`
+	FilesLost     uint64       `json:"files_lost"`
+}
+
+// SensorStatus is the state of one sensor.
+type SensorStatus struct {
+	State  string  `json:"state"` // idle starting observing unavailable error
+	Reason *string `json:"reason"`
+}
+
+// Gap tells a viewer that it was too slow; a whole topology follows.
+type Gap struct {
+	DroppedFrames uint64 `json:"dropped_frames"`
+}

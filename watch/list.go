@@ -36,9 +36,13 @@ const (
 type ListWant struct {
 	Maps bool
 	IO   bool
+
+	mappings bool // of the structure of the host, which goes with the list's scans
 }
 
-func (w ListWant) has(o ListWant) bool { return (w.Maps || !o.Maps) && (w.IO || !o.IO) }
+func (w ListWant) has(o ListWant) bool {
+	return (w.Maps || !o.Maps) && (w.IO || !o.IO) && (w.mappings || !o.mappings)
+}
 
 // ListRow is a row with what two samples say.
 //
@@ -121,7 +125,9 @@ type List struct {
 	mu                sync.Mutex // guards all below
 	closed            bool
 	viewers           int
+	inner             int // of them: this package's own, which take no slot
 	wantMaps, wantIO  int // viewers that want it
+	wantMappings      int
 	askedMaps         time.Time
 	askedIO           time.Time
 	current, previous *ListState
@@ -217,6 +223,8 @@ func (l *List) scanLocked() *listScan {
 		want: ListWant{
 			Maps: l.wantMaps > 0 || asked(l.askedMaps),
 			IO:   l.wantIO > 0 || asked(l.askedIO),
+
+			mappings: l.wantMappings > 0,
 		},
 		inTurn: l.stop != nil && l.pace.wait() <= 0,
 		done:   make(chan struct{}),
@@ -320,17 +328,22 @@ func (l *List) collect(before, stop, ended chan struct{}, first time.Duration) {
 // Subscribe takes a viewer slot.
 //
 // Errors: ErrFull, ErrStopping.
-func (l *List) Subscribe(want ListWant) (*ListViewer, error) {
+func (l *List) Subscribe(want ListWant) (*ListViewer, error) { return l.subscribe(want, false) }
+
+func (l *List) subscribe(want ListWant, inner bool) (*ListViewer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, ErrStopping
 	}
-	if l.viewers >= l.max {
+	if !inner && l.viewers-l.inner >= l.max {
 		return nil, ErrFull
 	}
-	v := &ListViewer{list: l, want: want, failures: l.failures}
+	v := &ListViewer{list: l, want: want, failures: l.failures, inner: inner}
 	l.viewers++
+	if inner {
+		l.inner++
+	}
 	l.countLocked(want, 1)
 
 	// The newest state is the first update unless it is old. The first viewer's
@@ -373,6 +386,9 @@ func (l *List) countLocked(want ListWant, n int) {
 	}
 	if want.IO {
 		l.wantIO += n
+	}
+	if want.mappings {
+		l.wantMappings += n
 	}
 }
 
@@ -425,7 +441,21 @@ type ListViewer struct {
 	failures uint64 // of the list that the viewer knows of
 	after    uint64 // sequence of the last state returned, or of one that is too old
 	any      bool   // a state was returned
+	inner    bool
 	done     bool
+}
+
+// setWant changes what the viewer asks for, from the next scan on. It may be called
+// beside Next.
+func (v *ListViewer) setWant(want ListWant) {
+	v.list.mu.Lock()
+	defer v.list.mu.Unlock()
+	if v.done {
+		return
+	}
+	v.list.countLocked(v.want, -1)
+	v.want = want
+	v.list.countLocked(want, 1)
 }
 
 // Next waits for a state newer than the last one returned.
@@ -467,14 +497,17 @@ func (v *ListViewer) Next(ctx context.Context) (ListUpdate, error) {
 // Close gives the slot back; the last viewer's ends the collection. Closing twice
 // is once.
 func (v *ListViewer) Close() {
+	l := v.list
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if v.done {
 		return
 	}
 	v.done = true
-	l := v.list
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.viewers--
+	if v.inner {
+		l.inner--
+	}
 	l.countLocked(v.want, -1)
 	if l.viewers == 0 {
 		l.endLocked()

@@ -33,7 +33,7 @@ func longestWindow(interval time.Duration) time.Duration {
 
 // readList scans and compares with base, which may be nil.
 func readList(src listSource, want ListWant, began time.Time, base *ListState, interval time.Duration) (*ListState, error) {
-	rows, err := src.Scan(proc.Want{IO: want.IO, Maps: want.Maps})
+	rows, err := src.Scan(proc.Want{IO: want.IO, Maps: want.Maps, Mappings: want.mappings})
 	if err != nil {
 		return nil, fmt.Errorf("scan processes: %w", err)
 	}

@@ -51,6 +51,8 @@ func TestEndpoints(t *testing.T) {
 	var context api.ContextAnswer
 	var totals api.Totals
 	var config api.Config
+	var topology api.Topology
+	var status api.SystemStatus
 	s.get("/api/processes/maps?"+id).decode(t, &maps)
 	if len(maps.Maps) == 0 || maps.Error != nil || maps.CapturedAt == nil {
 		t.Fatalf("maps are %+v", maps)
@@ -59,6 +61,8 @@ func TestEndpoints(t *testing.T) {
 		"/api/config":                      &config,
 		"/api/processes?maps=summary&io=1": &list,
 		"/api/system/totals":               &totals,
+		"/api/system/topology":             &topology,
+		"/api/system/status":               &status,
 		"/api/processes/observation?" + id: &observation,
 		"/api/processes/threads?" + id:     &threads,
 		"/api/processes/maps?" + id:        &maps,

@@ -17,7 +17,7 @@ var allowed = map[string]struct {
 	why           string
 }{
 	"proc":   {nil, []string{"golang.org/x/sys/unix"}, "it is asked about the kernel and knows nobody who asks"},
-	"watch":  {[]string{"proc"}, nil, "what lives between requests knows the kernel's side, not HTTP"},
+	"watch":  {[]string{"proc", "bpf"}, nil, "what lives between requests knows the kernel's side, not HTTP"},
 	"web":    {nil, nil, "it only embeds files"},
 	"api":    {[]string{"proc", "ptrace", "watch"}, nil, "HTTP alone; it gets the web files as an fs.FS"},
 	"":       {[]string{"api", "elf", "proc", "ptrace", "watch", "web"}, []string{"golang.org/x/sys/unix"}, "main wires the parts"},
@@ -114,7 +114,7 @@ func TestNothingImportsTests(t *testing.T) {
 }
 
 func TestExternalModules(t *testing.T) {
-	want := []string{"github.com/ianlancetaylor/demangle", "golang.org/x/arch", "golang.org/x/sys"}
+	want := []string{"github.com/cilium/ebpf", "github.com/ianlancetaylor/demangle", "golang.org/x/arch", "golang.org/x/sys"}
 	var got []string
 	for _, p := range list(t, "-deps", ".") {
 		if p.Module != nil && !p.Module.Main && !slices.Contains(got, p.Module.Path) {

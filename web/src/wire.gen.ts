@@ -600,3 +600,160 @@ export interface StackBytes {
 	address: string;
 	bytes: string; // hex
 }
+
+// Topology is the structure of the host, an event of GET /api/system/events.
+export interface Topology {
+	sequence: number; // 0: nothing was read yet
+	captured_at: number;
+	nodes: TopologyNode[]; // by PID
+	edges: TopologyEdge[]; // by id
+	warnings: string[];
+	inspected_processes: number;
+	inspected_fds: number;
+}
+
+// TopologyNode is a process. It has either maps or, with ?maps=summary, map_summary;
+// in a delta it has neither.
+export interface TopologyNode {
+	identity: Identity;
+	parent_id: Identity | null;
+	name: string;
+	uid: number;
+	username: string | null;
+	euid: number;
+	effective_username: string | null;
+	cpu_percent: number | null; // to two decimals
+	rss_bytes: number;
+	thread_count: number;
+	container: string | null;
+	maps?: Mapping[] | null; // from maps alone, 4,096 at most
+	map_summary?: MapSummary | null;
+	maps_epoch: number; // another number when the maps changed; 0 when they were not read
+	maps_error: string | null;
+}
+
+// TopologyEdge is a connection. B is null without a local peer; Candidate tells that
+// it is a possible peer only, Shared that both hold the same object; a sure peer is
+// neither.
+export interface TopologyEdge {
+	id: string; // the same as long as the connection lives
+	a: Port;
+	b: Port | null;
+	label: string;
+	socket: TopologySocket | null; // of the end of A
+	candidate: boolean;
+	shared: boolean;
+}
+
+// Port is all descriptors of one process for one object.
+export interface Port {
+	process_id: Identity;
+	fd: number; // the lowest
+	fd_count: number;
+	resource: string; // pipe:<st_dev>:<inode> or socket:<st_dev>:<inode>
+	kind: string; // pipe fifo socket
+	access: string | null; // read, write, read/write, none
+}
+
+// TopologySocket is what is known of a socket.
+export interface TopologySocket {
+	protocol: string | null;
+	state: string | null;
+	local: string | null;
+	remote: string | null;
+	network_peer: boolean; // TCP or UDP that talks to an address and a port
+	remote_hostname: string | null; // null on loopback and until it is found
+}
+
+// TopologyDelta changes the structure with sequence BaseSequence into Sequence.
+export interface TopologyDelta {
+	sequence: number;
+	base_sequence: number;
+	captured_at: number;
+	nodes_changed: TopologyNode[]; // by PID, without maps
+	nodes_removed: Identity[]; // by PID
+	maps_changed: TopologyMaps[]; // by PID
+	edges_changed: TopologyEdge[]; // by id
+	edges_removed: string[]; // ids, in order
+	warnings: string[];
+	inspected_processes: number;
+	inspected_fds: number;
+}
+
+// TopologyMaps is the address space of a node that is new or whose maps changed.
+export interface TopologyMaps {
+	identity: Identity;
+	maps?: Mapping[] | null;
+	map_summary?: MapSummary | null;
+	maps_epoch: number;
+	maps_error: string | null;
+}
+
+// ProcessMetrics is an entry of event metrics, a list by PID.
+export interface ProcessMetrics {
+	identity: Identity;
+	cpu_percent: number | null; // to two decimals
+	rss_bytes: number;
+}
+
+// Activity is what happened in one window.
+export interface Activity {
+	captured_at: number; // its end; later than that of the window before
+	window_ms: number; // its real width
+	cpu: CPUActivity[]; // by PID
+	ipc: IPCActivity[]; // by PID, resource and direction
+	files: FileActivity[]; // by PID, resource and direction
+	status: SystemStatus;
+}
+
+// CPUActivity is the processor time of a process in a window.
+export interface CPUActivity {
+	process_id: Identity;
+	runtime_ns: number;
+	switches: number;
+	running_threads: number; // when the window ended
+	cpus: number[]; // on which they ran then
+}
+
+// IPCActivity is what a process moved through a pipe or a socket in a window.
+export interface IPCActivity {
+	process_id: Identity;
+	resource: string; // as in the topology
+	write: boolean;
+	bytes: number;
+	count: number;
+}
+
+// FileActivity is what a process read from or wrote to a file in a window.
+export interface FileActivity {
+	process_id: Identity;
+	resource: string; // file:<major>:<minor>:<inode>:<generation>
+	path: string | null;
+	write: boolean;
+	bytes: number;
+	count: number;
+}
+
+// SystemStatus is what the sensors do; all are idle while nobody watches.
+export interface SystemStatus {
+	active: boolean;
+	cpu: SensorStatus;
+	ipc: SensorStatus;
+	files: SensorStatus;
+	coverage: string[]; // what CPU and IPC cannot see
+	files_coverage: string[]; // what files cannot see
+	lost: number; // as the two below since the sensors were attached
+	unresolved: number;
+	files_lost: number;
+}
+
+// SensorStatus is the state of one sensor.
+export interface SensorStatus {
+	state: string; // idle starting observing unavailable error
+	reason: string | null;
+}
+
+// Gap tells a viewer that it was too slow; a whole topology follows.
+export interface Gap {
+	dropped_frames: number;
+}
