@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -43,16 +44,14 @@ func spin() {
 	for range 3 {
 		go func() {
 			runtime.LockOSThread()
-			for i := 0; ; i++ {
-				sink = i
+			for n := new(atomic.Uint64); ; {
+				n.Add(1)
 			}
 		}()
 	}
 	fmt.Println("ready")
 	io.Copy(io.Discard, os.Stdin)
 }
-
-var sink int
 
 // pingPong sends a byte to and fro between two threads until it is killed.
 func pingPong() {

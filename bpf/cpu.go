@@ -39,6 +39,7 @@ const (
 // cpuSensor is the program at the context switch and its tables.
 type cpuSensor struct {
 	unit   *unit
+	began  time.Time // when the program was attached
 	cpus   int
 	slots  int
 	epoch  memory
@@ -117,6 +118,7 @@ func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err e
 		return nil, err
 	}
 	s.loadDrain(o)
+	s.began = time.Now()
 	if err = hook.attach(); err != nil {
 		return nil, err
 	}

@@ -148,7 +148,6 @@ func Open(o Options) *Sensors {
 		s.status.Coverage = append(s.status.Coverage, s.io.ipcCoverage()...)
 		s.status.FilesCoverage = s.io.filesCoverage()
 	}
-	// Last: its first window begins when it is attached.
 	if s.cpu, err = openCPU(kernel, namespace, o); err != nil {
 		s.status.CPU = explain(err)
 	} else {
@@ -156,6 +155,9 @@ func Open(o Options) *Sensors {
 		s.status.Coverage = append(s.status.Coverage, s.cpu.coverage()...)
 	}
 	s.last = time.Now()
+	if s.cpu != nil {
+		s.last = s.cpu.began // a later beginning would make the first window too narrow
+	}
 	return s
 }
 
