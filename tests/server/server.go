@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -76,13 +77,17 @@ func freePort() (string, error) {
 }
 
 // Start runs exe on a free port of 127.0.0.1 and waits until it answers.
-func Start(exe string, args ...string) (*Server, error) {
+func Start(exe string, args ...string) (*Server, error) { return StartWith([]string{exe}, args...) }
+
+// StartWith is Start by another program, whose last argument names the server.
+// PID is then that program's.
+func StartWith(argv []string, args ...string) (*Server, error) {
 	for range 3 { // another program may take the port in between
 		addr, err := freePort()
 		if err != nil {
 			return nil, err
 		}
-		s, err := start(exe, addr, args)
+		s, err := start(argv, addr, args)
 		if err == nil || !strings.Contains(err.Error(), "in use") {
 			return s, err
 		}
@@ -90,14 +95,15 @@ func Start(exe string, args ...string) (*Server, error) {
 	return nil, errors.New("start: no port stayed free")
 }
 
-func start(exe, addr string, args []string) (*Server, error) {
+func start(argv []string, addr string, args []string) (*Server, error) {
 	s := &Server{URL: "http://" + addr, log: &logged{}, ended: make(chan error, 1)}
 	s.client = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
-	s.cmd = exec.Command(exe, append([]string{"serve", "--listen", addr}, args...)...)
+	argv = slices.Concat(argv, []string{"serve", "--listen", addr}, args)
+	s.cmd = exec.Command(argv[0], argv[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", exe, err)
+		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	s.PID = s.cmd.Process.Pid
 	go func() { s.ended <- s.cmd.Wait() }()
@@ -119,11 +125,20 @@ func start(exe, addr string, args []string) (*Server, error) {
 	}
 }
 
+// At returns a server that runs already, which Stop does not end.
+func At(url string) *Server {
+	return &Server{URL: strings.TrimSuffix(url, "/"), log: &logged{},
+		client: &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}}
+}
+
 // Log returns what the server has written so far.
 func (s *Server) Log() string { return s.log.String() }
 
 // Stop ends the server with SIGTERM, and after 5 s with SIGKILL, which is an error.
 func (s *Server) Stop() error {
+	if s.cmd == nil {
+		return nil
+	}
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case err := <-s.ended:
@@ -209,6 +224,11 @@ type Event struct {
 func (s *Server) Events(path string, query url.Values, limit time.Duration, each func(Event) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	return s.EventsIn(ctx, path, query, each)
+}
+
+// EventsIn is Events that ends with ctx.
+func (s *Server) EventsIn(ctx context.Context, path string, query url.Values, each func(Event) bool) error {
 	r, err := s.Response(ctx, path, query)
 	if err != nil {
 		return err
