@@ -12,5 +12,5 @@ for p in target floor; do gcc -O2 -g -Wall -Wextra -Werror -pthread -o "bin/stop
 go build -trimpath -o bin/stop-ours ./stop/ours
 go build -trimpath -o bin/stop ./stop
 bin/stop "$@" & # in the background, where it may start a session of its own
-trap 'kill $!' INT TERM
+trap 'kill $!; wait $!; exit 1' INT TERM HUP
 wait $!

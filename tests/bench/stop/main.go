@@ -55,7 +55,12 @@ var (
 
 func main() {
 	runtime.LockOSThread() // children are told when this very thread ends
-	exe, err := os.Executable()
+	// Nothing of this may go on, at this priority, without the script that started it.
+	err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
+	var exe string
+	if err == nil {
+		exe, err = os.Executable()
+	}
 	if err == nil {
 		bin = filepath.Dir(exe)
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -143,7 +148,7 @@ func (s size) compare(ctx context.Context, gdb bool) error {
 	defer func() { t.end() }()
 	for r := range rounds {
 		if gdb && r%gdbEach == 0 && !f.gdbLate {
-			f.noisy += t.quiet()
+			f.noisy += t.quiet(ctx)
 			stop, err := t.gdb(ctx)
 			if errors.Is(err, errLate) {
 				// What gdb leaves behind when it is killed is no state to measure.
@@ -158,7 +163,7 @@ func (s size) compare(ctx context.Context, gdb bool) error {
 				f.gdb = append(f.gdb, stop)
 			}
 		}
-		f.noisy += t.quiet()
+		f.noisy += t.quiet(ctx)
 		none, err := t.watch(func() error { time.Sleep(20 * time.Millisecond); return nil })
 		if err != nil {
 			return err
@@ -170,7 +175,7 @@ func (s size) compare(ctx context.Context, gdb bool) error {
 		}
 		var stop [2]float64
 		for _, tool := range tools {
-			f.noisy += t.quiet()
+			f.noisy += t.quiet(ctx)
 			gap, err := t.watch(tool.shot)
 			if err != nil {
 				return err
@@ -315,8 +320,8 @@ func (t *target) watch(f func() error) (float64, error) {
 }
 
 // quiet waits until the target runs undisturbed; 1 when that does not happen.
-func (t *target) quiet() int {
-	for end := time.Now().Add(quietPatience); time.Now().Before(end); {
+func (t *target) quiet(ctx context.Context) int {
+	for end := time.Now().Add(quietPatience); ctx.Err() == nil && time.Now().Before(end); {
 		gap, _ := t.watch(func() error { time.Sleep(quietFor); return nil })
 		if gap > 0 && gap < float64(quietGap) {
 			return 0
@@ -333,6 +338,7 @@ func (t *target) gdb(ctx context.Context) (float64, error) {
 	return t.watch(func() error {
 		cmd := exec.CommandContext(ctx, "gdb", "-nx", "-batch", "-p", strconv.Itoa(t.cmd.Process.Pid), "-ex", "thread apply all bt")
 		cmd.Env = append(os.Environ(), "DEBUGINFOD_URLS=")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		err := cmd.Run()
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return errLate
