@@ -230,7 +230,7 @@ func (t *tracer) collect(copying bool) error {
 		case copying && t.copySome(), !copying && t.planSome():
 		case missing <= 2 && now-since < 8*time.Microsecond: // it is about to: a nap takes longer
 		case now-last < 2*time.Millisecond:
-			nap(min(max(time.Duration(missing)*2*time.Microsecond, 10*time.Microsecond), 200*time.Microsecond))
+			nap(min(max(time.Duration(missing)*5*time.Microsecond, 10*time.Microsecond), 200*time.Microsecond))
 		default:
 			longNap(100 * time.Microsecond)
 		}
