@@ -101,12 +101,10 @@ func TestReadStacksCaps(t *testing.T) {
 func TestReadStacksOfZombieLeader(t *testing.T) {
 	needRoot(t)
 	p := start(t, compile(t, "chains.c", bareFlags...), "zombie")
-	for range 1000 {
-		if state(p.pid(), p.pid()) == 'Z' {
-			break
-		}
+	for until := time.Now().Add(patience); state(p.pid(), p.pid()) != 'Z' && time.Now().Before(until); {
 		time.Sleep(2 * time.Millisecond)
 	}
+	await(t, p.pid(), "ZS")
 	s := stacksOf(t, p, 0)
 	if len(s.Threads) != 2 {
 		t.Fatalf("%+v", s)
@@ -271,6 +269,12 @@ func TestEpilogues(t *testing.T) {
 		{"mov eax, 1; xor ecx, ecx; ret", []byte{0xb8, 1, 0, 0, 0, 0x31, 0xc9, 0xc3}, sp, 0xb},
 		{"mov ebx, 1; ret", []byte{0xbb, 1, 0, 0, 0, 0xc3}, sp, 0},
 		{"vzeroupper; ret", []byte{0xc5, 0xf8, 0x77, 0xc3}, sp, 0xb},
+		{"vzeroall by the longer prefix; ret", []byte{0xc4, 0xe1, 0x7c, 0x77, 0xc3}, sp, 0xb},
+		{"vzeroupper; add rsp, 8; ret", []byte{0xc5, 0xf8, 0x77, 0x48, 0x83, 0xc4, 8, 0xc3}, sp + 8, 0xb},
+		{"vpsllq zmm0, zmm1, 3 with W that is ignored; ret", []byte{0xc4, 0xe1, 0xf9, 0x73, 0xf1, 3, 0xc3}, sp, 0xb},
+		{"vmovq rbx, xmm0; ret", []byte{0xc4, 0xe1, 0xf9, 0x7e, 0xc3, 0xc3}, sp, 0},
+		{"vmovq rsp, xmm0; ret", []byte{0xc4, 0xe1, 0xf9, 0x7e, 0xc4, 0xc3}, 0, 0},
+		{"rdsspq rax; ret", []byte{0xf3, 0x48, 0x0f, 0x1e, 0xc8, 0xc3}, 0, 0},
 		{"endbr64; ret", []byte{0xf3, 0x0f, 0x1e, 0xfa, 0xc3}, sp, 0xb},
 		{"test eax, eax; js; add rsp, 8; ret", []byte{0x85, 0xc0, 0x78, 2, 0x48, 0x83, 0xc4, 8, 0xc3}, sp + 8, 0xb},
 		{"cmp rsp, rax; ret", []byte{0x48, 0x39, 0xc4, 0xc3}, sp, 0xb},

@@ -42,7 +42,7 @@ func leaks(t *testing.T, f func()) {
 	startTarget(t, "threads", "1").end() // what the runtime needs for the first child stays
 	threads, files := ours(t)
 	f()
-	for until := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		nowThreads, nowFiles := ours(t)
 		if nowThreads <= threads+8 && nowFiles <= files {
 			return
@@ -101,6 +101,7 @@ func TestStorms(t *testing.T) {
 		{"clone by many", []string{"clones", "8"}, 40, 900, 5},
 		{"chain", []string{"chain", "1"}, 20, 400, 5},
 		{"chains", []string{"chain", "4"}, 20, 400, 10},
+		{"fork", []string{"forks", "4"}, 20, 300, 0},
 		{"exec", []string{"execs", "0"}, 20, 300, 50},
 		{"exec of threads", []string{"execs", "12"}, 60, 1000, 50},
 	} {
@@ -213,7 +214,7 @@ func sendQueued(t *testing.T, pid int32, n int, pause time.Duration) int {
 func (tg *target) handles(n int) {
 	tg.t.Helper()
 	got := 0
-	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		if got = tg.report("HANDLED"); got >= n {
 			break
 		}

@@ -247,11 +247,24 @@ func free(t testing.TB, pid int32) {
 	}
 }
 
+// permitted is the best priority that this machine lets a thread have: containers
+// often forbid real time.
+var permitted = sync.OnceValue(func() Priority {
+	best := make(chan Priority)
+	go func() {
+		runtime.LockOSThread() // not unlocked: the thread ends with its priority
+		var t tracer
+		t.raise()
+		best <- t.priority
+	}()
+	return <-best
+})
+
 // settled waits until all threads have the state.
 func settled(t testing.TB, pid int32, state string, threads int) {
 	t.Helper()
 	var got string
-	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
 		if got, _ = threadFacts(t, pid); got == strings.Repeat(state, threads) {
 			return
 		}

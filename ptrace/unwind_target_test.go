@@ -142,10 +142,15 @@ func state(pid, tid int) byte {
 	return text[bytes.LastIndexByte(text, ')')+2]
 }
 
-// await waits until all threads of a process are in one of the states.
+// patience is how long a test waits for what a loaded machine may be slow to do.
+const patience = 30 * time.Second
+
+// await waits until all threads of a process are in one of the states. A thread that
+// was let go runs for a moment before it sleeps again, and on a loaded machine it
+// waits for its turn to do so.
 func await(t *testing.T, pid int, states string) {
 	t.Helper()
-	for range 2000 {
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
 		tids, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			t.Fatal(err)
@@ -156,7 +161,6 @@ func await(t *testing.T, pid int, states string) {
 		}) {
 			return
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 	t.Fatalf("process %d did not come to a state of %q", pid, states)
 }

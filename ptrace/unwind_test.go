@@ -443,6 +443,7 @@ func TestUnwind32(t *testing.T) {
 	if w.stop != Stop32 || !w.mayMiss || len(w.frames) != len(want) {
 		t.Errorf("%v", w)
 	}
+	await(t, p.pid(), "S") // it was let go just now
 	s, err := ReadStacks(t.Context(), openProc(t), p.id(), 0, NewSymbols(elf.DefaultLimit))
 	if err != nil {
 		t.Fatal(err)

@@ -467,6 +467,23 @@ static void foreign(int n) {
 	serve(report_moves);
 }
 
+// forks N: N threads that each fork a child and take its exit status, for ever.
+static void *forker(void *p) {
+	(void)p;
+	for (;;) {
+		pid_t pid = fork();
+		if (pid == 0) _exit(7);
+		int status = 0;
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 7) die("child");
+		moves++;
+	}
+	return 0;
+}
+static void forks(int n) {
+	for (int i = 0; i < n; i++) start(forker, 0);
+	serve(report_moves);
+}
+
 int main(int argc, char **argv) {
 	const char *mode = argc > 1 ? argv[1] : "";
 	int n = argc > 2 ? atoi(argv[2]) : 1;
@@ -495,6 +512,7 @@ int main(int argc, char **argv) {
 		threads(n);
 	}
 	if (!strcmp(mode, "altstack")) altstack();
+	if (!strcmp(mode, "forks")) forks(n);
 	if (!strcmp(mode, "foreign")) foreign(n);
 	fprintf(stderr, "unknown mode %s\n", mode);
 	return 2;
