@@ -191,6 +191,7 @@ tests() {
 	step "Go, race detector" race ./proc ./watch ./api
 	step "Go" go test -count=1 . ./web ./tests/rules ./tests/wiregen
 	step "symbols" go test -count=1 ./elf
+	step "inside a process" go test -count=1 -timeout 20m ./ptrace
 	step "sensors" race ./bpf
 	step "web model" node_tests web/test/*.test.mjs
 	step "odd targets" go test -count=1 ./tests/cases
@@ -203,7 +204,7 @@ tests() {
 
 fuzz_all() {
 	local pkg f
-	for pkg in proc api elf bpf; do
+	for pkg in proc api elf ptrace bpf; do
 		for f in $(go test -list '^Fuzz' ./$pkg | grep '^Fuzz'); do
 			step "fuzz $pkg $f" go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-60s}" ./$pkg
 		done
@@ -226,6 +227,8 @@ test) tests ;;
 soak)
 	build
 	step "idle, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
+	step "storms, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run 'Storm|Killed|GroupStop' ./ptrace
+	step "stacks as another unwinder has them" env COMPARE_INSTANTS=20 go test -count=1 -timeout 20m -v -run 'AsAnotherUnwinder|Browser' ./ptrace
 	fuzz_all
 	finish
 	;;
