@@ -334,7 +334,7 @@ func (t *tracer) hush() {
 	if t.busy < 2 {
 		return
 	}
-	for range 10 {
+	for from := time.Since(t.begun); time.Since(t.begun)-from < 10*time.Millisecond; {
 		nap(time.Millisecond)
 	}
 	t.busy = 0
