@@ -38,6 +38,7 @@ type ioSensor struct {
 	raw          []counted // of the window, unsorted
 	labels       []label
 	text         []byte
+	carried      []byte // memory that text takes turns with
 	pathsMissing bool   // some path found the ring full
 	cutIPC       uint64 // operations in rows beyond the cap
 	cutFiles     uint64
@@ -207,14 +208,14 @@ func (s *ioSensor) collect(w *Window) error {
 			s.raw = append(s.raw, c)
 		}
 	})
-	s.labels, s.text = s.labels[:0], s.text[:0]
+	s.keepLabels(old)
 	errPaths := s.paths.read(s.addLabel)
-	s.merge(w)
+	s.merge(w, old)
 	return errors.Join(errSpill, errPaths, s.countMissed())
 }
 
 // merge adds up what belongs together, puts paths on files and cuts at the cap.
-func (s *ioSensor) merge(w *Window) {
+func (s *ioSensor) merge(w *Window, epoch uint32) {
 	slices.SortFunc(s.raw, func(a, b counted) int { return a.key.compare(b.key) })
 	slices.SortStableFunc(s.labels, func(a, b label) int { return a.key.compare(b.key) })
 	labels := s.labels
@@ -229,7 +230,7 @@ func (s *ioSensor) merge(w *Window) {
 			w.IPC = append(w.IPC, t)
 			continue
 		}
-		for len(labels) > 0 && labels[0].key.compare(row.key) < 0 {
+		for len(labels) > 0 && (labels[0].epoch != epoch || labels[0].key.compare(row.key) < 0) {
 			labels = labels[1:]
 		}
 		if len(labels) > 0 && labels[0].key == row.key && !labels[0].unknown {

@@ -157,13 +157,14 @@ func TestMerge(t *testing.T) {
 	s.text = []byte("/old/new/b")
 	s.labels = []label{
 		{key: key(1, File, 6, false), unknown: true},
+		{key: key(1, File, 8, false), epoch: 1, from: 4, to: 8}, // of the next window
 		{key: key(2, File, 9, false), from: 0, to: 4},
 		{key: key(1, File, 8, true), from: 8, to: 10},
 		{key: key(2, File, 9, false), from: 4, to: 8},
 		{key: key(3, File, 9, false), from: 4, to: 8},
 	}
 	w := Window{}
-	s.merge(&w)
+	s.merge(&w, 0)
 	var got []string
 	for _, r := range append(slices.Clone(w.IPC), w.Files...) {
 		got = append(got, fmt.Sprintf("%d %d:%d %v %d/%d %q %v", r.TGID, r.Kind, r.Inode, r.Write, r.Bytes, r.Count, r.Path, r.HasPath))

@@ -4,6 +4,7 @@ import "encoding/binary"
 
 // Layout of struct path_record in src/io.bpf.c, behind its key.
 const (
+	pathEpoch  = ioKeySize
 	pathPID    = ioKeySize + 4
 	pathFlags  = ioKeySize + 8
 	pathLength = ioKeySize + 12
@@ -19,8 +20,9 @@ const deletedMark = " (deleted)"
 // label is the path of a file at the first operation of a key in a window.
 type label struct {
 	key      transferKey
-	from, to int  // of the text
-	unknown  bool // too long or too deep
+	epoch    uint32 // the window it belongs to
+	from, to int    // of the text
+	unknown  bool   // too long or too deep
 }
 
 // addLabel keeps one record of the ring until the window is put together.
@@ -29,10 +31,25 @@ func (s *ioSensor) addLabel(record []byte) {
 	if !ok {
 		return
 	}
-	l := label{key: key, from: len(s.text)}
+	l := label{key: key, epoch: binary.LittleEndian.Uint32(record[pathEpoch:]), from: len(s.text)}
 	s.text, ok = appendPath(s.text, record)
 	l.to, l.unknown = len(s.text), !ok
 	s.labels = append(s.labels, l)
+}
+
+// keepLabels drops the labels of all windows but one: what programs wrote after
+// the last flip was in the ring already when the window before was read.
+func (s *ioSensor) keepLabels(epoch uint32) {
+	kept, text := s.labels[:0], s.carried[:0]
+	for _, l := range s.labels {
+		if l.epoch == epoch {
+			from := len(text)
+			text = append(text, s.text[l.from:l.to]...)
+			l.from, l.to = from, len(text)
+			kept = append(kept, l)
+		}
+	}
+	s.labels, s.text, s.carried = kept, text, s.text
 }
 
 // pathKey reads whose path a record holds.

@@ -3,6 +3,7 @@ package bpf
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -99,4 +100,29 @@ func FuzzPathRecord(f *testing.F) {
 			t.Errorf("labels %+v of %d bytes", s.labels, len(s.text))
 		}
 	})
+}
+
+// Programs write paths of the next window before this one is read.
+func TestPathsOfTheNextWindow(t *testing.T) {
+	s := &ioSensor{}
+	of := func(epoch uint32, names ...string) []byte {
+		r := pathRecord(0, names...)
+		binary.LittleEndian.PutUint32(r[pathEpoch:], epoch)
+		return r
+	}
+	for _, r := range [][]byte{of(1, "old"), of(2, "new", "a"), of(2, "newer", "b")} {
+		s.addLabel(r)
+	}
+	s.keepLabels(2)
+	s.addLabel(of(3, "newest"))
+	var got []string
+	for _, l := range s.labels {
+		got = append(got, string(s.text[l.from:l.to]))
+	}
+	if want := []string{"/a/new", "/b/newer", "/newest"}; !slices.Equal(got, want) {
+		t.Errorf("kept %q, want %q", got, want)
+	}
+	if s.keepLabels(2); len(s.labels) != 2 {
+		t.Errorf("%d labels, want the two of their window", len(s.labels))
+	}
 }
