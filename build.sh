@@ -194,8 +194,8 @@ tests() {
 	step "inside a process" go test -count=1 -timeout 20m ./ptrace
 	step "sensors" race ./bpf
 	step "web model" node_tests web/test/*.test.mjs
-	step "odd targets" go test -count=1 ./tests/cases
-	step "end to end" go test -count=1 ./tests/e2e
+	step "odd targets, end to end" go test -count=1 ./tests/cases ./tests/e2e
+	step "sensors" go test -count=1 -short -timeout 20m ./tests/sensors
 	step "idle" go test -count=1 ./tests/footprint
 	step "browser" browser_tests
 	step "bench, short form" env QUICK=1 tests/bench/run.sh scan
