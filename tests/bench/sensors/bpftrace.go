@@ -25,7 +25,10 @@ func findTracer(ctx context.Context) (string, error) {
 
 // trace runs f while a bpftrace program runs.
 func trace(ctx context.Context, exe, program string, f func() error) error {
-	cmd := exec.CommandContext(ctx, exe, "-e", `BEGIN { printf("begun\n"); } `+program)
+	// In a mount namespace of its own, with a tracefs, which not every machine has mounted.
+	cmd := exec.CommandContext(ctx, "sh", "-c", `[ -e /sys/kernel/tracing/events ] || mount -t tracefs none /sys/kernel/tracing; exec "$@"`,
+		"sh", exe, "-e", `BEGIN { printf("begun\n"); } `+program)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

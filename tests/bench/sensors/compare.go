@@ -89,7 +89,7 @@ func compare(ctx context.Context) error {
 const rounds = 11
 
 func (r row) compare(ctx context.Context, tracer string) error {
-	var without, on, ratios, traced []float64
+	var without, on, ratios, adds, traced []float64
 	peer := tracer != "" && r.peer != ""
 	round := func(i int) error {
 		order := []which{off, r.on}
@@ -111,13 +111,14 @@ func (r row) compare(ctx context.Context, tracer string) error {
 				return err
 			}
 		}
-		without, on, ratios = append(without, v[0]), append(on, v[1]), append(ratios, v[1]/v[0])
+		without, on = append(without, v[0]), append(on, v[1])
+		ratios, adds = append(ratios, v[1]/v[0]), append(adds, v[1]-v[0])
 		return nil
 	}
 	peerRound := func() error {
 		return trace(ctx, tracer, r.peer, func() error {
 			got, err := r.run(ctx)
-			traced = append(traced, got)
+			traced = append(traced, got-without[len(without)-1])
 			return err
 		})
 	}
@@ -150,13 +151,13 @@ func (r row) compare(ctx context.Context, tracer string) error {
 	if r.most > 0 {
 		judge(good(), fmt.Sprintf("≤ %.2f ×", r.most))
 	}
-	adds, peerAdds := median(on)-median(without), "–"
+	peerAdds := "–"
 	if len(traced) > 0 {
-		p := median(traced) - median(without)
+		p := median(traced)
 		peerAdds = fmt.Sprintf("%.0f", p/r.unit)
-		judge(adds <= p/2, "≤ 1/2 of bpftrace")
+		judge(median(adds) <= p/2, "≤ 1/2 of bpftrace")
 	}
 	fmt.Printf("| %s | %s | %.0f | %.0f | %.3f | %s | %.0f | %s |\n", r.name, r.on, median(without)/r.unit, median(on)/r.unit, median(ratios),
-		peerAdds, adds/r.unit, strings.Join(goals, ", "))
+		peerAdds, median(adds)/r.unit, strings.Join(goals, ", "))
 	return ctx.Err()
 }

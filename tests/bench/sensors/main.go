@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ var (
 )
 
 func main() {
+	runtime.LockOSThread() // children are told when this very thread ends
 	exact := flag.Bool("exact", false, "judge figures that repeat exactly")
 	flag.Parse()
 	exe, err := os.Executable()
