@@ -147,6 +147,9 @@ func contents(s *delf.Section) ([]byte, error) {
 		}
 		return make([]byte, s.Size), nil
 	}
+	if s.Flags&delf.SHF_COMPRESSED != 0 {
+		return nil, errors.New("is compressed")
+	}
 	b := make([]byte, s.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(s, 0, int64(s.Size)), b); err != nil {
 		return nil, err
