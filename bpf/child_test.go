@@ -217,9 +217,6 @@ func refuseBPF(errno uint32) error {
 		{Code: ret, K: allow},
 	}
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); e != 0 {
-		return fmt.Errorf("no_new_privs: %w", e)
-	}
 	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, filterMode, allThreads, uintptr(unsafe.Pointer(&prog))); e != 0 {
 		return fmt.Errorf("seccomp: %w", e)
 	}
