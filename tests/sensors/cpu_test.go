@@ -69,6 +69,26 @@ func (w *windows) runtime(p id) (ns uint64) {
 
 func near(got, want, part float64) bool { return math.Abs(got-want) <= part*want }
 
+// attempt calls f until it is content. A kernel that runs no program at a switch,
+// as some do now and then under load, leaves a slice out; that is counted as
+// unresolved, and only then there is another attempt.
+func attempt(w *windows, f func() error) {
+	w.t.Helper()
+	const most = 5
+	for n := 1; ; n++ {
+		before := w.status().Unresolved
+		err := f()
+		if err == nil {
+			return
+		}
+		if missed := w.status().Unresolved - before; missed == 0 || n == most {
+			w.t.Errorf("attempt %d, %d unresolved: %v", n, missed, err)
+			return
+		}
+		w.t.Logf("attempt %d: %v", n, err)
+	}
+}
+
 // A process sleeps, computes on its only thread or pings another, and sleeps
 // again: what the windows add up to is what the kernel has on its account.
 func TestCPUOfAProcess(t *testing.T) {
@@ -76,68 +96,54 @@ func TestCPUOfAProcess(t *testing.T) {
 	w := watch(t, srv)
 	w.observing()
 	for _, command := range []string{fmt.Sprintf("compute 1 %d", 1000*seconds()), fmt.Sprintf("pingpong %d", 1000*seconds())} {
-		r := begin(t)
-		w.more(3)
-		account, stated := schedstat(t, r.main.PID), w.runtime(r.main)
-		r.do(command)
-		account = schedstat(t, r.main.PID) - account
-		if account < 1e8 {
-			t.Fatalf("%s took %d ns by its account", command, account)
-		}
-		check := func() error {
-			if got := w.runtime(r.main) - stated; !near(float64(got), float64(account), tolerance()) {
+		attempt(w, func() error {
+			r := begin(t)
+			w.more(3)
+			account, stated := schedstat(t, r.main.PID), w.runtime(r.main)
+			r.do(command)
+			account = schedstat(t, r.main.PID) - account
+			if account < 1e6 {
+				t.Fatalf("%s took %d ns by its account", command, account)
+			}
+			w.more(3)
+			got := w.runtime(r.main) - stated
+			t.Logf("%s: %.5f of its account", command, float64(got)/float64(account))
+			if !near(float64(got), float64(account), tolerance()) {
 				return fmt.Errorf("%s: got %d ns, its account says %d: %.4f of it", command, got, account, float64(got)/float64(account))
 			}
-			return nil
-		}
-		if err := w.await(patience/2, check); err != nil {
-			t.Error(err)
-			continue
-		}
-		w.more(2)
-		if err := check(); err != nil {
-			t.Errorf("after two more windows: %v", err)
-		}
-		t.Logf("%s: %.5f of its account", command, float64(w.runtime(r.main)-stated)/float64(account))
-		if all := r.procs["pong"]; len(all) == 1 {
-			us := r.int("PONG_US")
-			got := w.runtime(all[0])
-			// From the moment of the fork, of which its account and the windows know the same.
-			if !near(float64(got), float64(us)*1000, tolerance()) {
-				t.Errorf("the other end: got %d ns, its account says %d µs", got, us)
+			if all := r.procs["pong"]; len(all) == 1 { // known from its fork to its end
+				got, account := w.runtime(all[0]), 1000*r.int("PONG_US")
+				if !near(float64(got), float64(account), tolerance()) {
+					return fmt.Errorf("the other end: got %d ns, its account says %d", got, account)
+				}
 			}
-		}
+			return nil
+		})
 	}
 }
 
-// threads that end take their account with them, but not from the windows.
+// Threads that end take their account with them, but not from the windows.
 func TestCPUOfThreadsThatEnd(t *testing.T) {
 	root(t)
 	w := watch(t, srv)
 	w.observing()
-	r := begin(t)
-	w.more(3)
-	stated := w.runtime(r.main)
-	r.do(fmt.Sprintf("account 3 %d", 1000*seconds()))
-	account := r.int("ACCOUNT_NS")
-	check := func() error {
-		if got := w.runtime(r.main) - stated; !near(float64(got), float64(account), tolerance()) {
+	attempt(w, func() error {
+		r := begin(t)
+		w.more(3)
+		stated := w.runtime(r.main)
+		r.do(fmt.Sprintf("account 3 %d", 1000*seconds()))
+		w.more(3)
+		got, account := w.runtime(r.main)-stated, r.int("ACCOUNT_NS")
+		t.Logf("%.5f of its account", float64(got)/float64(account))
+		if !near(float64(got), float64(account), tolerance()) {
 			return fmt.Errorf("three threads: got %d ns, the account of the process says %d: %.4f of it", got, account, float64(got)/float64(account))
 		}
 		return nil
-	}
-	if err := w.await(patience/2, check); err != nil {
-		t.Fatal(err)
-	}
-	w.more(2)
-	if err := check(); err != nil {
-		t.Errorf("after two more windows: %v", err)
-	}
-	t.Logf("%.5f of its account", float64(w.runtime(r.main)-stated)/float64(account))
+	})
 }
 
-// busy returns the time that all processors worked for a task since boot, ns.
-func busy(t *testing.T) float64 {
+// notUsed returns the time since boot in which processors were idle or taken away, ns.
+func notUsed(t *testing.T) float64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -165,30 +171,32 @@ func TestCPUOfTheHost(t *testing.T) {
 	root(t)
 	w := watch(t, srv)
 	w.observing()
-	r := begin(t)
 	cpus := cpuCount(t)
-	r.send(fmt.Sprintf("compute %d %d", cpus, 1000*(seconds()+2)))
-	w.more(3) // the load has begun, on every processor
-	first := len(w.get())
-	from, idle := time.Now(), busy(t)
-	time.Sleep(time.Duration(seconds()) * time.Second)
-	elapsed, idle2 := time.Since(from), busy(t)
-	last := len(w.get())
-	r.answer("compute")
-	want := float64(elapsed)*float64(cpus) - (idle2 - idle)
-	sum, width := 0.0, 0.0
-	for _, a := range w.get()[first:last] {
-		width += a.WindowMS * 1e6
-		for _, c := range a.CPU {
-			sum += float64(c.RuntimeNS)
+	attempt(w, func() error {
+		r := begin(t)
+		r.send(fmt.Sprintf("compute %d %d", cpus, 1000*(seconds()+2)))
+		w.more(3) // the load has begun, on every processor
+		first := len(w.get())
+		from, idle := time.Now(), notUsed(t)
+		time.Sleep(time.Duration(seconds()) * time.Second)
+		elapsed, idle2 := time.Since(from), notUsed(t)
+		last := len(w.get())
+		r.answer("compute")
+		sum, width := 0.0, 0.0
+		for _, a := range w.get()[first:last] {
+			width += a.WindowMS * 1e6
+			for _, c := range a.CPU {
+				sum += float64(c.RuntimeNS)
+			}
 		}
-	}
-	// The windows do not begin and end with the readings: compare what share of the time was used.
-	got, share := sum/(width*float64(cpus)), want/(float64(elapsed)*float64(cpus))
-	t.Logf("used of %d processors: %.4f by the windows, %.4f by /proc/stat", cpus, got, share)
-	if !near(got, share, tolerance()) {
-		t.Errorf("got %.4f of the time of %d processors, /proc/stat says %.4f (windows of %.0f ms in %v)", got, cpus, share, width/1e6, elapsed)
-	}
+		// The windows do not begin and end with the readings: compare what share of the time was used.
+		got, want := sum/(width*float64(cpus)), 1-(idle2-idle)/(float64(elapsed)*float64(cpus))
+		t.Logf("used of %d processors: %.4f by the windows, %.4f by /proc/stat", cpus, got, want)
+		if !near(got, want, tolerance()) {
+			return fmt.Errorf("got %.4f of the time of %d processors, /proc/stat says %.4f (windows of %.0f ms in %v)", got, cpus, want, width/1e6, elapsed)
+		}
+		return nil
+	})
 }
 
 func cpuCount(t *testing.T) int {
@@ -248,15 +256,17 @@ func TestShortLivedProcesses(t *testing.T) {
 	root(t)
 	w := watch(t, srv)
 	w.observing()
-	r := begin(t)
 	const n = 200
-	r.do(fmt.Sprintf("brief %d", n))
-	if len(r.procs["brief"]) != n {
-		t.Fatalf("the fixture named %d processes", len(r.procs["brief"]))
-	}
-	account := float64(r.int("CHILDREN_US")) * 1000
-	check := func() error {
-		missing, sum := 0, 0.0
+	attempt(w, func() error {
+		r := begin(t)
+		before := w.status().Unresolved
+		r.do(fmt.Sprintf("brief %d", n))
+		if len(r.procs["brief"]) != n {
+			t.Fatalf("the fixture named %d processes", len(r.procs["brief"]))
+		}
+		account := float64(r.int("CHILDREN_US")) * 1000
+		w.more(3)
+		missing, sum, switches := 0, 0.0, uint64(0)
 		for _, p := range r.procs["brief"] {
 			ns := w.runtime(p)
 			if ns == 0 {
@@ -264,23 +274,22 @@ func TestShortLivedProcesses(t *testing.T) {
 			}
 			sum += float64(ns)
 		}
-		if missing > 0 || !near(sum, account, tolerance()) {
-			return fmt.Errorf("%d of %d processes not seen, %.0f ns against %.0f by their accounts", missing, n, sum, account)
-		}
-		return nil
-	}
-	if err := w.await(patience/2, check); err != nil {
-		t.Error(err)
-	}
-	switches := uint64(0)
-	for _, a := range w.get() {
-		for _, c := range a.CPU {
-			if slices.Contains(r.procs["brief"], c.Process) {
-				switches += c.Switches
+		for _, a := range w.get() {
+			for _, c := range a.CPU {
+				if slices.Contains(r.procs["brief"], c.Process) {
+					switches += c.Switches
+				}
 			}
 		}
-	}
-	if switches < n {
-		t.Errorf("%d switches of %d processes that have ended", switches, n)
-	}
+		unresolved := int(w.status().Unresolved - before)
+		text := fmt.Sprintf("%d of %d processes not seen, %.4f of the time by their accounts, %d switches, %d unresolved", missing, n, sum/account, switches, unresolved)
+		t.Log(text)
+		if missing > unresolved || int(switches) < n-unresolved {
+			t.Errorf("more is missing than is counted as missing: %s", text)
+		}
+		if missing > 0 || !near(sum, account, tolerance()) {
+			return errors.New(text)
+		}
+		return nil
+	})
 }
