@@ -65,17 +65,17 @@ const (
 	relocCall   = 10 // R_BPF_64_32
 )
 
-// maxObject bounds an object file; ours are a tenth of it.
-const maxObject = 4 << 20
+// objectLimit bounds an object file; ours are a tenth of it.
+const objectLimit = 4 << 20
 
-// maxData bounds a section of variables, which for .bss is not in the file.
-const maxData = 1 << 20
+// dataLimit bounds a section of variables, which for .bss is not in the file.
+const dataLimit = 1 << 20
 
 // parseObject reads an object file as clang writes them for -target bpf.
 //
 // Errors: whatever in the file is not understood, with the section it is in.
 func parseObject(raw []byte) (*object, error) {
-	if len(raw) > maxObject {
+	if len(raw) > objectLimit {
 		return nil, fmt.Errorf("object of %d bytes is too large", len(raw))
 	}
 	file, err := delf.NewFile(bytes.NewReader(raw))
@@ -138,11 +138,11 @@ type objectReader struct {
 
 // contents reads a section; debug/elf does not bound what NOBITS claims.
 func contents(s *delf.Section) ([]byte, error) {
-	if s.Size > maxObject {
+	if s.Size > objectLimit {
 		return nil, fmt.Errorf("%d bytes are too many", s.Size)
 	}
 	if s.Type == delf.SHT_NOBITS {
-		if s.Size > maxData {
+		if s.Size > dataLimit {
 			return nil, fmt.Errorf("%d bytes are too many", s.Size)
 		}
 		return make([]byte, s.Size), nil

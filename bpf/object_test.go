@@ -133,7 +133,7 @@ func TestParseObjectRefuses(t *testing.T) {
 		{"no ELF", func(b []byte) []byte { b[0] = 'X'; return b }, "bad magic"},
 		{"other machine", func(b []byte) []byte { b[18] = byte(delf.EM_X86_64); return b }, "no BPF object"},
 		{"executable", func(b []byte) []byte { b[16] = byte(delf.ET_EXEC); return b }, "no BPF object"},
-		{"too large", func(b []byte) []byte { return make([]byte, maxObject+1) }, "too large"},
+		{"too large", func(b []byte) []byte { return make([]byte, objectLimit+1) }, "too large"},
 		{"enormous .bss", func(b []byte) []byte {
 			_, h := sectionAt(t, b, ".bss")
 			put64(b[h+32:], 1<<40)

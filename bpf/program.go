@@ -145,9 +145,6 @@ func (p *program) attach() error {
 	return nil
 }
 
-// detach ends what attach began.
-func (p *program) detach() error { return p.link.close() }
-
 // run runs a raw_tp program once on the calling CPU, with args as its context.
 func (p *program) run(args ...uint64) (uint32, error) {
 	attr := attrTestRun{progFD: uint32(p.fd)}

@@ -82,9 +82,9 @@ type attrInfo struct {
 	info        unsafe.Pointer
 }
 
-// maxLoadRetries bounds the repetition of a program load that a signal broke.
+// loadRetries bounds the repetition of a program load that a signal broke.
 // The Go runtime sends itself signals all the time.
-const maxLoadRetries = 30
+const loadRetries = 30
 
 // sysBPF is bpf(2).
 func sysBPF[T any](cmd uintptr, attr *T) (int, error) {
@@ -94,7 +94,7 @@ func sysBPF[T any](cmd uintptr, attr *T) (int, error) {
 		switch {
 		case errno == 0:
 			return int(r), nil
-		case errno == unix.EAGAIN && cmd == unix.BPF_PROG_LOAD && try < maxLoadRetries:
+		case errno == unix.EAGAIN && cmd == unix.BPF_PROG_LOAD && try < loadRetries:
 		case errno == unix.EINTR:
 		default:
 			return -1, errno
