@@ -23,7 +23,7 @@ func twoDecimals(o proc.Opt[float64]) proc.Opt[float64] {
 	if !ok {
 		return o
 	}
-	return proc.Some(math.Round(f*100) / 100)
+	return proc.Some(math.Round(f*100)/100 + 0) // -0 becomes 0
 }
 
 // appendNode appends a row as a TopologyNode without maps, open for more fields.
@@ -161,23 +161,35 @@ func appendInspected(b []byte, t *watch.Topology) []byte {
 	return append(b, '}')
 }
 
+// appendLong is appendList that spills between the items.
+func appendLong[T any](b []byte, list []T, s spill, item func([]byte, *T) []byte) []byte {
+	b = append(b, '[')
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = s(item(b, &list[i]))
+	}
+	return append(b, ']')
+}
+
 // appendTopology appends the whole structure.
-func appendTopology(b []byte, t *watch.Topology, form nodeMaps) []byte {
+func appendTopology(b []byte, t *watch.Topology, form nodeMaps, s spill) []byte {
 	b = append(b, `{"sequence":`...)
 	b = appendUint(b, t.Sequence)
 	b = append(b, `,"captured_at":`...)
 	b = appendInt(b, t.CapturedAt.UnixMilli())
 	b = append(b, `,"nodes":`...)
-	b = appendList(b, t.Nodes, func(b []byte, r *watch.ListRow) []byte {
+	b = appendLong(b, t.Nodes, s, func(b []byte, r *watch.ListRow) []byte {
 		return appendSpaceRest(appendSpace(appendNode(b, r), r, form), r, form)
 	})
 	b = append(b, `,"edges":`...)
-	b = appendList(b, t.Edges, appendEdge)
+	b = appendLong(b, t.Edges, s, appendEdge)
 	return appendInspected(b, t)
 }
 
 // appendTopologyDelta appends what makes base into t.
-func appendTopologyDelta(b []byte, t, base *watch.Topology, form nodeMaps) []byte {
+func appendTopologyDelta(b []byte, t, base *watch.Topology, form nodeMaps, s spill) []byte {
 	var removed []proc.ID
 	var changed, spaces []*watch.ListRow
 	old := base.Nodes
@@ -216,19 +228,19 @@ func appendTopologyDelta(b []byte, t, base *watch.Topology, form nodeMaps) []byt
 	b = append(b, `,"captured_at":`...)
 	b = appendInt(b, t.CapturedAt.UnixMilli())
 	b = append(b, `,"nodes_changed":`...)
-	b = appendList(b, changed, func(b []byte, r **watch.ListRow) []byte {
+	b = appendLong(b, changed, s, func(b []byte, r **watch.ListRow) []byte {
 		return appendSpaceRest(appendNode(b, *r), *r, form)
 	})
 	b = append(b, `,"nodes_removed":`...)
 	b = appendList(b, removed, func(b []byte, id *proc.ID) []byte { return appendIdentity(b, *id) })
 	b = append(b, `,"maps_changed":`...)
-	b = appendList(b, spaces, func(b []byte, r **watch.ListRow) []byte {
+	b = appendLong(b, spaces, s, func(b []byte, r **watch.ListRow) []byte {
 		b = append(b, `{"identity":`...)
 		b = appendIdentity(b, (*r).ID)
 		return appendSpaceRest(appendSpace(b, *r, form), *r, form)
 	})
 	b = append(b, `,"edges_changed":`...)
-	b, gone := appendEdgeChanges(b, t.Edges, base.Edges)
+	b, gone := appendEdgeChanges(b, t.Edges, base.Edges, s)
 	b = append(b, `,"edges_removed":`...)
 	b = appendList(b, gone, func(b []byte, id *string) []byte { return appendString(b, *id) })
 	return appendInspected(b, t)
@@ -236,7 +248,7 @@ func appendTopologyDelta(b []byte, t, base *watch.Topology, form nodeMaps) []byt
 
 // appendEdgeChanges appends the edges that are new or differ, and returns the IDs of
 // those that are gone. Both lists are by ID.
-func appendEdgeChanges(b []byte, edges, base []watch.Edge) ([]byte, []string) {
+func appendEdgeChanges(b []byte, edges, base []watch.Edge, s spill) ([]byte, []string) {
 	var gone []string
 	b = append(b, '[')
 	first := true
@@ -257,7 +269,7 @@ func appendEdgeChanges(b []byte, edges, base []watch.Edge) ([]byte, []string) {
 			b = append(b, ',')
 		}
 		first = false
-		b = appendEdge(b, e)
+		b = s(appendEdge(b, e))
 	}
 	for i := range base {
 		gone = append(gone, base[i].ID)

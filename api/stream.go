@@ -36,8 +36,10 @@ type stream struct {
 
 // part is a piece of an event in the two forms it is sent in.
 type part struct {
-	text   []byte
+	text   []byte // nil when there is a sum
 	packed []byte // nil when no compressed stream needs it
+	sum    uint32 // CRC-32 of the text, of a part that is only kept packed
+	size   int64  // bytes of that text
 }
 
 // openStream begins the answer. Errors after it end the stream.
@@ -102,8 +104,13 @@ func (st *stream) write(parts ...part) error {
 		data := p.text
 		if st.packed {
 			data = p.packed
-			st.sum = crc32.Update(st.sum, crc32.IEEETable, p.text)
-			st.size += uint32(len(p.text))
+			if p.text != nil {
+				st.sum = crc32.Update(st.sum, crc32.IEEETable, p.text)
+				st.size += uint32(len(p.text))
+			} else {
+				st.sum = joinSums(st.sum, p.sum, p.size)
+				st.size += uint32(p.size)
+			}
 		}
 		if _, err := st.w.Write(data); err != nil {
 			return err
