@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -112,6 +114,26 @@ func stat(t *testing.T, fd int) unix.Stat_t {
 	return st
 }
 
+// fileDir is a folder on a file system whose files are what stat says: overlayfs
+// and btrfs show other numbers than their inodes have.
+func fileDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	if fs.Type != unix.OVERLAYFS_SUPER_MAGIC && fs.Type != unix.BTRFS_SUPER_MAGIC {
+		return dir
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "bpf-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // script is a sequence of operations and what they amount to.
 type script struct {
 	t    *testing.T
@@ -187,7 +209,7 @@ func vector(parts ...int) [][]byte {
 }
 
 func fileOperations(s *script) {
-	path := filepath.Join(s.t.TempDir(), "a file")
+	path := filepath.Join(fileDir(s.t), "a file")
 	fd := s.open(path, unix.O_RDWR|unix.O_CREAT)
 	w := func(n int) func(int, error) { return s.did(fd, File, true, n) }
 	r := func(n int) func(int, error) { return s.did(fd, File, false, n) }
@@ -218,7 +240,7 @@ func fileOperations(s *script) {
 		s.t.Fatalf("read into nowhere: %v", e)
 	}
 	// Beside the calls that count.
-	other := s.open(filepath.Join(s.t.TempDir(), "copy"), unix.O_RDWR|unix.O_CREAT)
+	other := s.open(filepath.Join(fileDir(s.t), "copy"), unix.O_RDWR|unix.O_CREAT)
 	s.not = append(s.not, stat(s.t, other).Ino)
 	s.moves(20)(unix.Sendfile(other, readOnly, nil, 20))
 	s.moves(5)(unix.CopyFileRange(readOnly, nil, other, nil, 5, 0))
@@ -263,7 +285,7 @@ func pipeOperations(s *script) {
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		s.t.Fatal(err)
 	}
-	fifo := filepath.Join(s.t.TempDir(), "fifo")
+	fifo := filepath.Join(fileDir(s.t), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		s.t.Fatal(err)
 	}
@@ -511,7 +533,7 @@ func TestResources(t *testing.T) {
 	}
 	s := &script{t: t, want: map[done]amount{}}
 	a, b := s.socketPair(unix.AF_UNIX, unix.SOCK_STREAM)
-	file := s.open(filepath.Join(t.TempDir(), "f"), unix.O_RDWR|unix.O_CREAT)
+	file := s.open(filepath.Join(fileDir(t), "f"), unix.O_RDWR|unix.O_CREAT)
 	shm := s.open("/dev/zero", unix.O_RDWR)
 	unix.Write(p[1], []byte("x"))
 	unix.Write(a, []byte("x"))
@@ -536,7 +558,7 @@ func TestResources(t *testing.T) {
 			var arg uint64 // FS_IOC_GETVERSION, include/uapi/linux/fs.h
 			_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(c.fd), 0x80087601, uintptr(unsafe.Pointer(&arg)))
 			if e != 0 {
-				t.Logf("file system of %s tells no generation: %v", t.TempDir(), e)
+				t.Logf("the file system tells no generation: %v", e)
 				continue
 			}
 			generation = uint32(arg)
@@ -578,7 +600,7 @@ func TestPaths(t *testing.T) {
 
 func testPaths(t *testing.T, w *watched) {
 	needRoot(t)
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	dir, err := filepath.EvalSymlinks(fileDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -887,7 +909,7 @@ func TestTinyTables(t *testing.T) {
 	const files, each = 400, 3
 	w := watchIO(t, Options{TableSlots: 1, SpillEntries: 8, RingBytes: 4096})
 	before := w.s.Status()
-	dir := t.TempDir()
+	dir := fileDir(t)
 	inodes := map[uint64]bool{}
 	for i := range files {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprint(i)))
@@ -926,7 +948,7 @@ func TestTinyTables(t *testing.T) {
 func TestSpill(t *testing.T) {
 	const files = 300
 	w := watchIO(t, Options{TableSlots: 1, RingBytes: 4096})
-	dir := t.TempDir()
+	dir := fileDir(t)
 	var first uint64
 	for i := range files {
 		path := filepath.Join(dir, fmt.Sprint(i))
@@ -969,7 +991,7 @@ func TestSpill(t *testing.T) {
 func TestManyFiles(t *testing.T) {
 	const files = 3000
 	w := watchIO(t, Options{})
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	dir, err := filepath.EvalSymlinks(fileDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1007,6 +1029,22 @@ func TestManyFiles(t *testing.T) {
 	}
 	if uint64(missing) > lost {
 		t.Errorf("%d of %d files missing, %d operations lost", missing, files, lost)
+	}
+}
+
+// TestTransfersInPIDNamespace has the sensors opened by process 1 of a namespace.
+// They report only if the canary is seen under that number.
+func TestTransfersInPIDNamespace(t *testing.T) {
+	needRoot(t)
+	watchIO(t, Options{})
+	a, _, _, _ := ask(t, "status", func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	})
+	if a.PID != 1 {
+		t.Fatalf("the child is process %d, want 1", a.PID)
+	}
+	if a.Status.IPC.State != StateObserving || a.Status.Files.State != StateObserving {
+		t.Errorf("inside the sensors are %+v and %+v", a.Status.IPC, a.Status.Files)
 	}
 }
 
