@@ -65,13 +65,16 @@ type spilled struct {
 	switches uint64
 }
 
+// cpuHook is what cpu_switch was written for: 5.18-rc had another order, no release.
+var cpuHook = hook{"sched_switch", true, "8 *task_struct *task_struct", ""}
+
 // openCPU loads and attaches the sensor.
 func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err error) {
 	obj, err := parseObject(cpuObject)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTracepoint(kernel, "sched_switch", "bool", "*task_struct", "*task_struct"); err != nil {
+	if err := cpuHook.fits(kernel); err != nil {
 		return nil, err
 	}
 	s := &cpuSensor{unit: newUnit(obj, kernel), slots: cpuSlots, now: 1, rows: map[Process]int{}}

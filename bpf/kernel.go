@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
@@ -67,68 +66,6 @@ func tracepointID(kernel *btf.Spec, name string) (*btf.Typedef, btf.TypeID, erro
 		return nil, 0, fmt.Errorf("type ID of tracepoint %s: %w", name, err)
 	}
 	return t, id, nil
-}
-
-// checkTracepoint compares the parameters of a tracepoint with what a program was
-// written for. Each is a type name, with a star for a pointer; the first, which
-// programs do not get, is left out.
-//
-// Errors: *hookError.
-func checkTracepoint(kernel *btf.Spec, name string, want ...string) error {
-	t, _, err := tracepointID(kernel, name)
-	if err != nil {
-		return err
-	}
-	p, ok := t.Type.(*btf.Pointer)
-	if !ok {
-		return &hookError{"tracepoint " + name, "no prototype"}
-	}
-	proto, ok := p.Target.(*btf.FuncProto)
-	if !ok || len(proto.Params) == 0 {
-		return &hookError{"tracepoint " + name, "no prototype"}
-	}
-	short := *proto
-	short.Params = proto.Params[1:]
-	if len(short.Params) > len(want) {
-		short.Params = short.Params[:len(want)] // kernels add at the end
-	}
-	return checkParameters("tracepoint "+name, &short, want)
-}
-
-func checkParameters(name string, proto *btf.FuncProto, want []string) error {
-	var got []string
-	for _, p := range proto.Params {
-		got = append(got, describe(p.Type))
-	}
-	if strings.Join(got, ", ") != strings.Join(want, ", ") {
-		return &hookError{name, fmt.Sprintf("takes (%s), not (%s)", strings.Join(got, ", "), strings.Join(want, ", "))}
-	}
-	return nil
-}
-
-// describe names a type as checkTracepoint wants it.
-func describe(t btf.Type) string {
-	for {
-		switch q := t.(type) {
-		case *btf.Const:
-			t = q.Type
-			continue
-		case *btf.Volatile:
-			t = q.Type
-			continue
-		case *btf.Restrict:
-			t = q.Type
-			continue
-		case *btf.TypeTag:
-			t = q.Type
-			continue
-		case *btf.Pointer:
-			return "*" + describe(q.Target)
-		case *btf.Void:
-			return "void"
-		}
-		return t.TypeName()
-	}
 }
 
 // Capabilities that loading needs, include/uapi/linux/capability.h.

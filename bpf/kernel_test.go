@@ -121,6 +121,31 @@ func TestRefusedProgram(t *testing.T) {
 	}
 }
 
+func TestCPUHook(t *testing.T) {
+	kernel, err := loadKernel()
+	if err != nil {
+		t.Skipf("no kernel types: %v", err)
+	}
+	if err := cpuHook.fits(kernel); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct{ parameters, why string }{
+		{"8 32 *task_struct *task_struct", "takes ("}, // the order of 5.18-rc
+		{"8 *task_struct *mm_struct", "takes ("},
+	} {
+		other := cpuHook
+		other.parameters = c.parameters
+		var h *hookError
+		if err := other.fits(kernel); !errors.As(err, &h) || !strings.Contains(h.why, c.why) {
+			t.Errorf("%s: %v", c.parameters, err)
+		}
+	}
+	gone := hook{"no_such_tracepoint", true, "", ""}
+	if st := explain(gone.fits(kernel)); st.State != StateUnavailable || !strings.HasPrefix(st.Reason, "no hook for tracepoint no_such_tracepoint") {
+		t.Errorf("a kernel without the tracepoint: %+v", st)
+	}
+}
+
 // bpfObjects are the descriptors of BPF objects that a process holds, by their
 // IDs in the kernel.
 func bpfObjects(t *testing.T, pid int) map[string]bool {

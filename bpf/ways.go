@@ -65,14 +65,19 @@ var hooks = map[string]hook{
 	sysCopied:            {"sys_exit", true, "*pt_regs 64", ""},
 }
 
-// checkHook compares the kernel's prototype with the one a program was written for.
-//
-// Errors: *hookError.
+// checkHook is fits for a program of the table.
 func checkHook(kernel *btf.Spec, program string) error {
 	h, ok := hooks[program]
 	if !ok {
 		return fmt.Errorf("no hook for program %s", program)
 	}
+	return h.fits(kernel)
+}
+
+// fits compares the kernel's prototype with the one a program was written for.
+//
+// Errors: *hookError.
+func (h hook) fits(kernel *btf.Spec) error {
 	var t btf.Type
 	if h.tracepoint {
 		def, _, err := tracepointID(kernel, h.function)
