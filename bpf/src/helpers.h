@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /* What a program needs besides kernel types: helper numbers, section and map spelling, CO-RE questions.
  * Helper numbers: enum bpf_func_id, include/uapi/linux/bpf.h. */
 #pragma once

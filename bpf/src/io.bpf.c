@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /* Who moved how many bytes to and from which pipe, socket and file.
  *
  * Three ways to see an operation end, of which the loader takes one for each class:

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /* The kernel's types, as far as the programs read them. Members may be missing and stand in any order: each access is
  * resolved by name against the running kernel's BTF (CO-RE), so one object serves 5.10 and later. */
 #pragma once
