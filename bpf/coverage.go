@@ -71,7 +71,7 @@ func (s *ioSensor) ipcCoverage() []string {
 		return nil
 	}
 	all := append([]string(nil), neverSeen...)
-	all = append(all, s.sysExitReason(s.plan.bySys()&^files != 0)...)
+	all = append(all, s.sysExitLines(s.plan.bySys()&^files)...)
 	for _, m := range []struct {
 		part *part
 		what string
@@ -86,7 +86,7 @@ func (s *ioSensor) ipcCoverage() []string {
 	if s.plan.in.way().name == bySockets {
 		all = append(all, "recvmmsg: only the first message is counted (before 6.3)")
 	}
-	if (s.plan.out.way().name == bySockets || s.plan.in.way().name == bySockets) && !s.seesCalls() {
+	if (s.plan.out.way().name == bySockets || s.plan.in.way().name == bySockets) && !s.tellsCalls {
 		all = append(all, "io_uring on sockets is counted where it runs in the calling thread (before 5.15)")
 	}
 	return all
@@ -98,7 +98,7 @@ func (s *ioSensor) filesCoverage() []string {
 		return nil
 	}
 	all := append([]string(nil), neverSeen...)
-	all = append(all, s.sysExitReason(s.plan.bySys()&files != 0)...)
+	all = append(all, s.sysExitLines(s.plan.bySys()&files)...)
 	all = append(all,
 		"bytes are those of successful calls, the page cache included: no disk transfers",
 		"paths start at the root of the mount namespace, not at the root that a process was given",
@@ -127,30 +127,38 @@ func (s *ioSensor) losesPaths() bool {
 	return true
 }
 
-// sysExitReason says why system calls are looked at in place of functions.
-func (s *ioSensor) sysExitReason(used bool) []string {
-	if !used {
+// sysExitLines says why system calls are looked at in place of functions, and what
+// that leaves out; c is what of it concerns the reader.
+func (s *ioSensor) sysExitLines(c class) []string {
+	if c == 0 {
 		return nil
 	}
-	reason := "counted at system calls"
-	switch err := s.plan.vfs.firstErr(); {
-	case errors.Is(err, errOption):
-		reason = "fentry switched off; " + reason
-	case errors.Is(err, errSilent):
-		reason = "function hooks do not report; " + reason
-	case errors.Is(err, unix.EPERM):
-		reason = "kernel refuses fentry; " + reason
-	case err != nil:
-		reason = "no function hooks (" + explain(err).Reason + "); " + reason
+	var lines []string
+	if c&(pipes|files) != 0 {
+		reason := "counted at system calls"
+		switch err := s.plan.vfs.firstErr(); {
+		case errors.Is(err, errOption):
+			reason = "fentry switched off; " + reason
+		case errors.Is(err, errSilent):
+			reason = "function hooks do not report; " + reason
+		case errors.Is(err, unix.EPERM):
+			reason = "kernel refuses fentry; " + reason
+		case err != nil:
+			reason = "no function hooks (" + explain(err).Reason + "); " + reason
+		}
+		lines = append(lines, reason)
 	}
-	return append([]string{reason}, sysExitCoverage...)
+	if c&(socketsOut|socketsIn) != 0 {
+		lines = append(lines, "sockets are counted at system calls")
+	}
+	return append(lines, sysExitCoverage...)
 }
 
-// seesCalls says whether programs at sockets can tell in which system call they
+// tellsCalls says whether programs at sockets can tell in which system call they
 // run: whether the kernel has the helper bpf_task_pt_regs (5.15).
-func (s *ioSensor) seesCalls() bool {
+func tellsCalls(kernel *btf.Spec) bool {
 	var helpers *btf.Enum
-	if s.unit.kernel.TypeByName("bpf_func_id", &helpers) != nil {
+	if kernel.TypeByName("bpf_func_id", &helpers) != nil {
 		return false
 	}
 	return slices.ContainsFunc(helpers.Values, func(v btf.EnumValue) bool { return v.Name == "BPF_FUNC_task_pt_regs" })

@@ -23,17 +23,18 @@ const (
 //
 // One caller at a time.
 type ioSensor struct {
-	unit      *unit
-	plan      *plan
-	namespace uint32
-	options   Options
-	slots     slotReader
-	spills    [2]batch
-	paths     *ring
-	epoch     memory
-	want      memory
-	counters  struct{ lost, filesLost, unresolved, pathsLost memory }
-	now       uint32 // the epoch that programs write
+	unit       *unit
+	plan       *plan
+	namespace  uint32
+	options    Options
+	tellsCalls bool // programs at sockets know their system call
+	slots      slotReader
+	spills     [2]batch
+	paths      *ring
+	epoch      memory
+	want       memory
+	counters   struct{ lost, filesLost, unresolved, pathsLost memory }
+	now        uint32 // the epoch that programs write
 
 	raw          []counted // of the window, unsorted
 	labels       []label
@@ -53,7 +54,7 @@ type ioSensor struct {
 //
 // Errors: none; status says what works.
 func openIO(kernel *btf.Spec, namespace uint32, o Options) *ioSensor {
-	s := &ioSensor{namespace: namespace, options: o, plan: newPlan(o)}
+	s := &ioSensor{namespace: namespace, options: o, plan: newPlan(o), tellsCalls: tellsCalls(kernel)}
 	obj, err := parseObject(ioObject)
 	if err != nil {
 		s.giveUp(err)
