@@ -106,10 +106,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if errors.Is(err, context.Canceled) {
-		if s.ctx.Err() == nil {
-			return // the client is gone, nobody is left to be told
+		err = errClientLeft
+		if s.ctx.Err() != nil {
+			err = watch.ErrStopping
 		}
-		err = watch.ErrStopping
 	}
 	e := statusOf(err)
 	if e.status == http.StatusInternalServerError {
@@ -121,6 +121,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.failure = e
 	replyError(out, r, e)
 }
+
+// errClientLeft reaches nobody, or a client that has ended its own half of the
+// connection and still reads: nothing tells the two apart.
+var errClientLeft error = &httpError{status: http.StatusBadRequest, code: "client_closed",
+	message: "The connection was closed for sending before the answer was ready: keep it open until the answer has come."}
 
 // dispatch finds and runs the handler; what it returns was not answered.
 func (s *Server) dispatch(w *response, r *http.Request) (err error) {

@@ -35,16 +35,19 @@ func (s *Server) newHTTP() *http.Server {
 
 // unwantedBodies reads the body of a request that needs none, with an end.
 // net/http would wait for it before it sends the answer, for ever when it does not
-// come. Not ReadTimeout: that ends every stream as well.
+// come. That of a POST is its handler's, but one that is refused before has no
+// handler. Not ReadTimeout: that ends every stream as well.
 type unwantedBodies struct {
 	http.Handler
 	timeout time.Duration // for the body to come
 }
 
 func (h unwantedBodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 && r.Method != http.MethodPost { // -1: unknown
-		rc := http.NewResponseController(w)
+	rc := http.NewResponseController(w)
+	if r.ContentLength != 0 { // -1: unknown
 		rc.SetReadDeadline(time.Now().Add(h.timeout))
+	}
+	if r.ContentLength != 0 && r.Method != http.MethodPost {
 		whole := false
 		if r.Header["Expect"] == nil { // such a client waits for a word before it sends
 			_, err := io.CopyN(io.Discard, r.Body, maxBodyBytes)

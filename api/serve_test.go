@@ -2,15 +2,18 @@ package api
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 )
 
 // A body that is announced and never comes holds neither the answer back nor the
-// connection: net/http would wait for it before it sends a byte.
+// connection, whoever sent it: net/http would wait for it before it sends a byte.
 func TestBodyThatNeverComes(t *testing.T) {
 	t.Parallel()
 	s, _ := testServer(t, nil)
@@ -22,10 +25,18 @@ func TestBodyThatNeverComes(t *testing.T) {
 	}
 	go s.Serve(l)
 	t.Cleanup(s.Shutdown)
-	for _, c := range []struct{ name, headers string }{
-		{"length", "Content-Length: 10\r\n"},
-		{"chunked", "Transfer-Encoding: chunked\r\n"},
-		{"last request", "Content-Length: 10\r\nConnection: close\r\n"},
+	for _, c := range []struct {
+		name, request, headers string
+		status                 int
+	}{
+		{"length", "GET /healthz", "Content-Length: 10\r\n", 200},
+		{"chunked", "GET /healthz", "Transfer-Encoding: chunked\r\n", 200},
+		{"last request", "GET /healthz", "Content-Length: 10\r\nConnection: close\r\n", 200},
+		{"wrong method", "POST /healthz", "Content-Length: 10\r\n", 405},
+		{"wrong method, chunked", "POST /healthz", "Transfer-Encoding: chunked\r\n", 405},
+		{"wrong path", "POST /none", "Content-Length: 10\r\n", 404},
+		{"other origin", "POST /api/processes/snapshot", "Origin: null\r\nContent-Length: 10\r\n", 403},
+		{"other kind of body", "POST /api/processes/snapshot", "Content-Type: text/plain\r\nContent-Length: 10\r\n", 415},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +46,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 			}
 			defer client.Close()
 			client.SetDeadline(time.Now().Add(time.Minute))
-			if _, err := io.WriteString(client, "GET /healthz HTTP/1.1\r\nHost: "+l.Addr().String()+"\r\n"+c.headers+"\r\n"); err != nil {
+			if _, err := io.WriteString(client, c.request+" HTTP/1.1\r\nHost: "+l.Addr().String()+"\r\n"+c.headers+"\r\n"); err != nil {
 				t.Fatal(err)
 			}
 			in := bufio.NewReader(client)
@@ -44,7 +55,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 				t.Fatal(err)
 			}
 			body, err := io.ReadAll(answer.Body)
-			if answer.StatusCode != http.StatusOK || string(body) != "ok\n" || err != nil {
+			if answer.StatusCode != c.status || len(body) == 0 || err != nil {
 				t.Errorf("%d %q, %v", answer.StatusCode, body, err)
 			}
 			if _, err := in.ReadByte(); err != io.EOF {
@@ -98,5 +109,46 @@ func TestBodyThatNobodyNeeds(t *testing.T) {
 		if _, err := events.ReadString('\n'); err != nil {
 			t.Fatalf("the stream ended after %v: %v", time.Since(began), err)
 		}
+	}
+}
+
+// askSnapshot asks for a snapshot of the parent of this test.
+func askSnapshot(t *testing.T, c net.Conn) {
+	t.Helper()
+	body := fmt.Sprintf(`{"pid": %d, "start_time_ticks": %d}`, os.Getppid(), startTicks(t, os.Getppid()))
+	if _, err := fmt.Fprintf(c, "POST /api/processes/snapshot HTTP/1.1\r\nHost: %v\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		c.RemoteAddr(), len(body), body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A client that ends its half of the connection and reads on, as some tools do, gets
+// an answer or an error, never a success without a body.
+func TestClientThatSendsNoMore(t *testing.T) {
+	t.Parallel()
+	s, _ := testServer(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	t.Cleanup(s.Shutdown)
+	s.turns.timeout = time.Minute
+	s.turns.running <- struct{}{} // the request has to wait, so it sees the end
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	client.SetDeadline(time.Now().Add(time.Minute))
+	askSnapshot(t, client)
+	client.(*net.TCPConn).CloseWrite()
+	answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), `"client_closed"`) || err != nil {
+		t.Errorf("%d %q, %v", answer.StatusCode, body, err)
 	}
 }

@@ -274,6 +274,15 @@ func TestErrorStatuses(t *testing.T) {
 }
 
 // A parameter that nobody asks for is ignored, also when it is repeated.
+// Whoever asks for one thread is told of the thread.
+func TestStacksOfNoThread(t *testing.T) {
+	s, _ := testServer(t, nil)
+	w := do(s, request("GET", "/api/processes/stacks?"+own(t)+"&tid=2147483647"))
+	if e := errorOf(t, w); w.Code != 410 || e.Code != "process_gone" || !strings.Contains(e.Error, "no such thread") {
+		t.Errorf("%d %+v", w.Code, e)
+	}
+}
+
 func TestUnknownParameter(t *testing.T) {
 	s, _ := testServer(t, nil)
 	if w := do(s, request("GET", "/api/processes/observation?x=1&x=2&maps=nonsense&"+own(t))); w.Code != 200 {

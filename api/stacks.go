@@ -1,9 +1,11 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 
+	"procinsh/proc"
 	"procinsh/ptrace"
 )
 
@@ -38,6 +40,10 @@ func (s *Server) getStacks(w http.ResponseWriter, r *http.Request) error {
 		stacks, err = ptrace.ReadStacks(r.Context(), s.fs, id, tid, s.symbols)
 		return err
 	})
+	if tid != 0 && errors.Is(err, proc.ErrGone) {
+		return &httpError{status: http.StatusGone, code: "process_gone", err: err,
+			message: "The process has no such thread, or has ended, or its PID names another process by now."}
+	}
 	if err != nil {
 		return err
 	}
