@@ -46,6 +46,7 @@ type Server struct {
 	symbols   *ptrace.Symbols
 	log       *slog.Logger
 	peers     peers
+	conns     conns
 	config    Config
 	pages     pages
 	mux       *http.ServeMux
@@ -69,6 +70,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		fs: o.FS, list: o.List, processes: o.Processes, system: o.System, symbols: o.Symbols, log: o.Log,
 		peers:    peers{uids: slices.Clone(o.AllowUIDs), all: o.NoAuth, tcpOwner: proc.SocketOwner},
+		conns:    newConns(),
 		config:   newConfig(o),
 		mux:      http.NewServeMux(),
 		heavy:    make(chan struct{}, maxHeavyRequests),

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -48,9 +49,12 @@ type conn struct {
 	net.Conn
 	peers *peers
 
-	once sync.Once
-	uid  uint32
-	err  error
+	once    sync.Once
+	uid     uint32
+	err     error
+	refused atomic.Bool // known to be of nobody who may ask
+
+	use use
 }
 
 type connKey struct{}
@@ -79,6 +83,7 @@ func (c *conn) ask() {
 	default:
 		c.err = errUnknownPeer
 	}
+	c.refused.Store(c.err != nil || !slices.Contains(c.peers.uids, c.uid))
 }
 
 func unmap(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }

@@ -27,6 +27,7 @@ func (s *Server) newHTTP() *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes - headerSlop,
 		BaseContext:       func(net.Listener) context.Context { return s.ctx },
 		ConnContext:       connContext,
+		ConnState:         s.connState,
 		ErrorLog:          log.New(&serverLog{s: s}, "", 0),
 		// OPTIONS * goes through the guard like everything else.
 		DisableGeneralOptionsHandler: true,

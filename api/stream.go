@@ -54,6 +54,7 @@ func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (*stream, er
 	if st.packed {
 		h.Set("Content-Encoding", "gzip")
 	}
+	s.conns.stream(r.Context())
 	st.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.WriteHeader(http.StatusOK)
 	if st.packed {
