@@ -125,6 +125,7 @@ func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err e
 	if err = hook.attach(); err != nil {
 		return nil, err
 	}
+	u.release()
 	visitCPUs()
 	return s, nil
 }

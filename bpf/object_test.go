@@ -322,6 +322,13 @@ func TestUnitSettings(t *testing.T) {
 	if _, err := u.load("pid_in"); err == nil {
 		t.Error("a function was loaded as a program")
 	}
+	u.release()
+	if _, err := u.load("cpu_switch"); err == nil {
+		t.Error("a program was loaded from what is forgotten")
+	}
+	if _, _, err := u.variable("lost"); err != nil {
+		t.Error(err)
+	}
 	if err := u.close(); err != nil {
 		t.Error(err)
 	}

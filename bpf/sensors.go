@@ -144,6 +144,9 @@ func Open(o Options) *Sensors {
 		s.status.IPC, s.status.Files = idle, idle
 	} else {
 		s.io = openIO(kernel, namespace, o)
+		if s.io.unit != nil {
+			s.io.unit.release()
+		}
 		s.status.IPC, s.status.Files = s.io.status()
 		s.status.Coverage = append(s.status.Coverage, s.io.ipcCoverage()...)
 		s.status.FilesCoverage = s.io.filesCoverage()

@@ -15,7 +15,7 @@ import (
 // unit is one object in the kernel: its tables, the programs that were chosen
 // and their links. It owns every descriptor and closes each once.
 //
-// The order is newUnit, set and resize, create, load, attach, close.
+// The order is newUnit, set and resize, create, load, attach, release, close.
 type unit struct {
 	obj      *object
 	kernel   *btf.Spec
@@ -171,6 +171,13 @@ func (u *unit) ring(name string) (*ring, error) {
 	}
 	u.rings = append(u.rings, r)
 	return r, nil
+}
+
+// release forgets what only loading needs, which is several MiB of types. Globals
+// can still be found; no program can be loaded any more.
+func (u *unit) release() {
+	u.kernel, u.contents = nil, nil
+	u.obj = &object{data: u.obj.data}
 }
 
 // close detaches the programs and frees everything. A second call does nothing.
