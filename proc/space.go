@@ -46,6 +46,9 @@ func (p *Process) readSpace(name string, emptyIsWhole bool, read func(fd int) (i
 				return true, p.wrap(name, err)
 			}
 			empty = err == nil && n == 0
+		case errors.Is(err, unix.ENOENT) && try == 0:
+			// For a moment of an exec, or with a kernel that has no such file.
+			continue
 		case !errors.Is(err, unix.ESRCH):
 			return false, err
 		}

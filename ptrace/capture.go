@@ -206,6 +206,10 @@ func Capture(ctx context.Context, p *proc.Process, o Options) (*Raw, error) {
 			}
 			all, busy := t.paused()
 			paused, running = paused+all, running+busy
+		} else if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+			// The number of the process names nobody for the moment in which a thread that
+			// execs takes it over from the main thread.
+			err = fmt.Errorf("%w: %w", ErrUnstable, err)
 		}
 		switch {
 		case errors.Is(err, errFull) && slots == 0:
