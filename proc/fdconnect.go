@@ -103,10 +103,10 @@ func (s *DescriptorScanner) ScanConnections(limits HostLimits) (*HostConnections
 	}
 	c := s.beginConnections()
 	began := time.Now()
-	s.deadline = began.Add(limits.Time)
+	// The tables of sockets, and putting it all together, need their part of the time.
+	s.deadline = began.Add(limits.Time * 7 / 8)
 	w := &s.walk
-	// The sockets' tables need their part of the time as well.
-	w.begin(0, limits.Descriptors, began.Add(limits.Time*3/4))
+	w.begin(0, limits.Descriptors, began.Add(limits.Time*5/8))
 	if err := w.run(s.keepConnection); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,6 +96,7 @@ type systemRun struct {
 	cancel context.CancelFunc
 	kick   chan struct{} // the structure is wanted before its time
 	list   *ListViewer   // nil until the list was subscribed to
+	states int           // of the list, published in this run
 }
 
 // NewSystem returns a system that does nothing until it is asked. The scans of list
@@ -279,6 +281,7 @@ func (s *System) follow(run *systemRun) {
 				s.publish(run, func() {
 					s.metricsSeq++
 					s.metrics = u.State
+					run.states++
 				})
 			}
 		}
@@ -343,17 +346,19 @@ func (s *System) read(run *systemRun) {
 	}
 }
 
-// rows waits for a state of the list that has what the viewers want; nil when the
-// collection is over.
+// rows waits for a state of the list that has what the viewers want, and knows CPU
+// times unless it is no longer the first: a structure without any would differ from the
+// next one in every process. It returns nil when the collection is over.
 func (s *System) rows(run *systemRun) *ListState {
 	for {
 		s.mu.Lock()
 		state, want, changed, over := s.metrics, s.wantLocked(), s.changed, s.run != run
+		first := run.states < 2
 		s.mu.Unlock()
 		if over {
 			return nil
 		}
-		if state != nil && state.Want.has(want) {
+		if state != nil && state.Want.has(want) && (!first || knowsCPU(state)) {
 			return state
 		}
 		select {
@@ -362,6 +367,10 @@ func (s *System) rows(run *systemRun) *ListState {
 		case <-changed:
 		}
 	}
+}
+
+func knowsCPU(s *ListState) bool {
+	return slices.ContainsFunc(s.Rows, func(r ListRow) bool { return r.CPUPercent.Known() })
 }
 
 // observe publishes what the sensors see.
