@@ -1,5 +1,6 @@
 // Package watch holds what lives between requests: the list of all processes for
-// every viewer of it, and one process for its viewers.
+// every viewer of it, one process for its viewers, and the host for its: who talks to
+// whom, and what the sensors in the kernel see.
 //
 // With no viewer nothing runs: the first subscriber starts a collection, the last
 // one to close ends it, its timer and its handles. The newest state wins: a viewer
