@@ -22,6 +22,7 @@ var routes = []struct {
 	{"GET", "/{$}", false, (*Server).listPage},
 	{"GET", "/process/{pid}", false, (*Server).processPage},
 	{"GET", "/api/config", false, (*Server).getConfig},
+	{"GET", "/api/loading", false, (*Server).getLoading},
 	{"GET", "/api/processes", false, (*Server).getProcesses},
 	{"GET", "/api/processes/stream", true, (*Server).streamProcesses},
 	{"GET", "/api/processes/events", true, (*Server).streamProcess},

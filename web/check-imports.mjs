@@ -19,7 +19,7 @@ const LAYERS = [
   },
   {
     name: 'base',
-    files: /^(life|http|stream|settings|route|keys|announce|notice|palette|clipboard)\.ts$/,
+    files: /^(life|http|stream|loading|settings|route|keys|announce|notice|palette|clipboard)\.ts$/,
     within: true,
     why: 'requests, streams and settings know no page and no component',
   },

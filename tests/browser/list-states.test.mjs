@@ -46,6 +46,15 @@ test('loading: frame and headings at once, dots, and after 3 s why it takes long
   assert.equal(await page.locator('.waiting').count(), 0);
 });
 
+test('loaded means that the data is on screen, on the list and on a process page', async (t) => {
+  const fixture = await startFixture({ manual: true, count: 24 });
+  t.after(() => fixture.close());
+  const page = await newPage(t, held, fixture.url); // returns at the load event
+  assert.ok((await page.locator('.row').count()) > 10);
+  await page.goto((await page.locator('.row .row-link').first().evaluate((link) => link.href)).toString());
+  assert.doesNotMatch(await page.textContent('.identity'), /····/);
+});
+
 test('first sample: unknown is a dash with its reason, and sorts last', async (t) => {
   const { page, fixture } = await openList(t, held, {
     world: { count: 24 },

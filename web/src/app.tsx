@@ -11,6 +11,7 @@ import { getJSON, HTTPError } from './http';
 import { bindKeys, listenKeys, nextRegion } from './keys';
 import { lazy } from './lazy';
 import { ListPage } from './list/page';
+import { holdLoad } from './loading';
 import { notice } from './notice';
 import type { ProcessPageProps } from './process/page';
 import { followRoutes, navigate, processPath, rewrite, route } from './route';
@@ -184,6 +185,7 @@ function App() {
 }
 
 applyTheme();
+holdLoad();
 followRoutes();
 listenKeys();
 effect(followTarget);

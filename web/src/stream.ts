@@ -55,6 +55,10 @@ export interface Environment {
 
 const CLOSED = 2;
 
+// answered says that a stream of this page, or what stands in for one, has answered:
+// there is something to show, if only why not.
+export const answered = signal(false);
+
 export class Live {
   readonly state: Signal<LiveState> = signal<LiveState>({ kind: 'off' });
   // heard is when the last event came, epoch ms; 0 before the first.
@@ -158,6 +162,7 @@ export class Live {
         this.heard.value = this.env.now();
         if (this.state.value.kind !== 'live') this.state.value = { kind: 'live' };
         this.what.event(name, JSON.parse(message.data));
+        answered.value = true;
       });
     }
     source.addEventListener('error', () => {
@@ -172,6 +177,7 @@ export class Live {
 
   private lost(status: number, error: string, retryAfter: number | null): void {
     this.state.value = { kind: 'lost', status, error, at: this.env.now() };
+    answered.value = true;
     this.later(Math.max(RETRY_MS, (retryAfter ?? 0) * 1000), () => void this.connect());
   }
 
@@ -181,6 +187,7 @@ export class Live {
     if (mine !== this.generation) return;
     if (error && (error.final || error.status === 404)) {
       this.state.value = { kind: 'refused', status: error.status, code: error.code, error: error.message };
+      answered.value = true;
     } else if (error) {
       this.lost(error.status, error.message, error.retryAfter);
     } else {
@@ -201,10 +208,12 @@ export class Live {
         problem = cause instanceof Error ? cause.message : 'The answer could not be read.';
         if (cause instanceof HTTPError && cause.final) {
           this.state.value = { kind: 'refused', status: cause.status, code: cause.code, error: problem };
+          answered.value = true;
           return;
         }
       }
     }
+    answered.value = true;
     const now = this.state.value;
     if (now.kind !== 'polling' || now.error !== problem) this.state.value = { kind: 'polling', error: problem };
     // A slot may have come free meanwhile: connect asks for one before it polls again.
