@@ -139,6 +139,7 @@ type script struct {
 	t    *testing.T
 	want map[done]amount
 	not  []uint64 // inodes of which nothing may be seen
+	gap  bool     // of several messages only the first is counted, as the status says
 }
 
 // did adds a successful operation; it checks that the kernel moved n bytes.
@@ -402,8 +403,10 @@ func unixSocketOperations(s *script) {
 			}
 			all, vectors = messages(99, 99, 99)
 			s.many(unix.SYS_RECVMMSG, b, all, vectors)
-			for _, n := range []int{3, 4, 5} {
-				in(n)(n, nil)
+			for i, n := range []int{3, 4, 5} {
+				if i == 0 || !s.gap {
+					in(n)(n, nil)
+				}
 			}
 			if all[2].length != 5 {
 				s.t.Fatalf("third message has %d bytes, want 5", all[2].length)
@@ -452,6 +455,30 @@ func (s *script) inet(kind int) (int, int) {
 	return client, accepted
 }
 
+// udp makes a socket that is connected to nobody.
+func (s *script) udp() int {
+	s.t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// address is where a socket is bound.
+func (s *script) address(fd int) *unix.RawSockaddrInet4 {
+	s.t.Helper()
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	in := name.(*unix.SockaddrInet4)
+	raw := &unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: in.Addr}
+	raw.Port = uint16(in.Port)<<8 | uint16(in.Port)>>8
+	return raw
+}
+
 func inetOperations(s *script) {
 	for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM} {
 		a, b := s.inet(kind)
@@ -476,6 +503,19 @@ func inetOperations(s *script) {
 			in(13)(n, err)
 		}
 		if kind == unix.SOCK_DGRAM {
+			// Several messages to one address, which the kernel checks once.
+			c, address := s.udp(), s.address(b)
+			all, vectors := messages(8, 9)
+			for i := range all {
+				all[i].header.Name, all[i].header.Namelen = (*byte)(unsafe.Pointer(address)), unix.SizeofSockaddrInet4
+			}
+			s.many(unix.SYS_SENDMMSG, c, all, vectors)
+			s.did(c, Socket, true, 8)(8, nil)
+			if !s.gap {
+				s.did(c, Socket, true, 9)(9, nil)
+			}
+			in(8)(unix.Read(b, make([]byte, 99)))
+			in(9)(unix.Read(b, make([]byte, 99)))
 			// Without data there is no operation, in either direction.
 			s.moves(0)(unix.SendmsgN(a, nil, nil, nil, 0))
 			s.moves(0)(unix.Read(b, make([]byte, 9)))
@@ -504,13 +544,11 @@ func TestOperations(t *testing.T) {
 			} {
 				t.Run(c.name, func(t *testing.T) {
 					w.reset()
-					s := &script{t: t, want: map[done]amount{}}
+					s := &script{t: t, want: map[done]amount{}, gap: firstMessageOnly(w.s)}
 					c.run(s)
 					w.t = t
 					w.drain()
-					if gap := socketGaps(w.s); c.name != "unix sockets" || !gap {
-						w.check(s)
-					}
+					w.check(s)
 				})
 			}
 			w.t = t
@@ -518,9 +556,9 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// socketGaps says whether the status names calls whose messages are not all
-// counted.
-func socketGaps(s *Sensors) bool {
+// firstMessageOnly says whether the status names that gap, which sockets have
+// where functions of before 6.3 are hooked.
+func firstMessageOnly(s *Sensors) bool {
 	return slices.ContainsFunc(s.Status().Coverage, func(c string) bool { return strings.HasPrefix(c, "recvmmsg: only the first") })
 }
 
@@ -740,7 +778,10 @@ func testPaths(t *testing.T, w *watched) {
 				if err := os.Mkdir(at+"/old", 0o700); err != nil {
 					return err
 				}
-				if err := unix.PivotRoot(at, at+"/old"); err != nil {
+				if err := unix.PivotRoot(at, at+"/old"); errors.Is(err, unix.EINVAL) && rootIsInitial(t) {
+					t.Log("not tried with a new root: this one is the initial file system, which cannot be changed")
+					return nil
+				} else if err != nil {
 					return err
 				}
 				if err := unix.Chdir("/"); err != nil {
@@ -756,6 +797,24 @@ func testPaths(t *testing.T, w *watched) {
 			}(),
 		)
 	})
+}
+
+// rootIsInitial says whether the root is what the kernel unpacked at boot, as in
+// a machine without a disk.
+//
+// Source: pivot_root(2), EINVAL.
+func rootIsInitial(t *testing.T) bool {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if f := strings.Fields(line); len(f) > 4 && f[4] == "/" && strings.Contains(line, " - rootfs ") {
+			return true
+		}
+	}
+	return false
 }
 
 // TestWithoutPaths counts everything where the kernel refuses to read names.
