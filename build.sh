@@ -210,6 +210,7 @@ tests() {
 	step "web model" node_tests web/test/*.test.mjs
 	step "odd targets, end to end" go test -count=1 ./tests/cases ./tests/e2e
 	step "sensors" go test -count=1 -short -timeout 20m ./tests/sensors
+	step "sensors on Linux 6.1" guest -short 6.1
 	step "idle" go test -count=1 ./tests/footprint
 	step "browser" browser_tests
 	step "bench, short form" env QUICK=1 tests/bench/run.sh scan
