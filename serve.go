@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,9 +23,16 @@ import (
 	"procinsh/web"
 )
 
+// memoryLimit is where the garbage collector begins to work harder, so that the
+// server stays below 256 MiB; it is no bound. GOMEMLIMIT sets another.
+const memoryLimit = 208 << 20
+
 // serve runs the server until a signal ends it.
 func serve(o options, stderr io.Writer) error {
 	log := newLog(stderr, o.log)
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
