@@ -234,15 +234,21 @@ func TestShortLivedProcesses(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		take()
 	}
+	// A kernel that hides switches of some threads hides who comes after.
+	hidden := s.Status().Unresolved
+	missing := uint64(0)
 	var seen time.Duration
 	for _, pid := range pids {
 		if got[uint32(pid)] == 0 {
-			t.Errorf("process %d is in no window", pid)
+			missing++
+			if missing > hidden {
+				t.Errorf("process %d is in no window", pid)
+			}
 		}
 		seen += time.Duration(got[uint32(pid)])
 	}
 	// The kernel stops counting for its parent a moment before a process is off its CPU.
-	if seen < used*97/100 || seen > used*120/100 {
+	if seen < used*97/100 && hidden == 0 || seen < used*80/100 || seen > used*120/100 {
 		t.Errorf("%d processes had %v in the windows, their parent was told %v", processes, seen, used)
 	}
 }
@@ -316,8 +322,11 @@ func TestPIDNamespace(t *testing.T) {
 			t.Errorf("process %d does not belong to the namespace", r.TGID)
 		}
 	}
+	hidden := a.Status.Unresolved
 	for _, pid := range append([]int{1}, a.Ran...) {
-		if !have[uint32(pid)] {
+		if missing := !have[uint32(pid)]; missing && hidden > 0 {
+			hidden--
+		} else if missing {
 			t.Errorf("process %d is missing: %v", pid, a.Rows)
 		}
 	}

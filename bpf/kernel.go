@@ -114,6 +114,8 @@ func explain(err error) SensorStatus {
 			return unavailable("needs CAP_BPF and CAP_PERFMON")
 		case !initial:
 			return unavailable("needs CAP_BPF and CAP_PERFMON in the initial user namespace")
+		case countsMemlock():
+			return unavailable("RLIMIT_MEMLOCK is too low, which counts before Linux 5.11, or refused by kernel policy")
 		}
 		return unavailable("refused by kernel policy (lockdown, LSM, seccomp)")
 	}

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"unsafe"
@@ -127,14 +128,33 @@ func objectName(s string) (name [unix.BPF_OBJ_NAME_LEN]byte) {
 	return name
 }
 
-// raiseMemlock lifts RLIMIT_MEMLOCK: before 5.11 maps and programs count against
-// it. It says whether trying again makes sense.
+// raiseMemlock lifts RLIMIT_MEMLOCK as far as it may: before 5.11 maps and programs
+// count against it. It says whether trying again makes sense.
 func raiseMemlock() bool {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil || l.Cur == unix.RLIM_INFINITY {
 		return false
 	}
-	return unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}) == nil
+	for _, most := range []uint64{unix.RLIM_INFINITY, l.Max} {
+		if most > l.Cur && unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: most, Max: max(most, l.Max)}) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// countsMemlock says whether maps count against a limit that this process has.
+func countsMemlock() bool {
+	var l unix.Rlimit
+	var u unix.Utsname
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil || l.Cur == unix.RLIM_INFINITY || unix.Uname(&u) != nil {
+		return false
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); n != 2 {
+		return false
+	}
+	return major < 5 || major == 5 && minor < 11
 }
 
 // retryMemlock calls f again if the limit on locked memory may have stopped it.
