@@ -10,7 +10,7 @@ help() {
 	cat <<-'TEXT'
 	./build.sh [VERB]
 	  build        web pages and ./procinsh, one static binary (the default)
-	  run [ARGS]   build, then serve on 127.0.0.1:9090
+	  run [ARGS]   build, then serve on 127.0.0.1:9090, or where --listen says
 	  check        gofmt, go vet, staticcheck, biome, tsc, generated files, import rules
 	  test         check, then every test in its short form
 	  soak         the long form of the tests that have one
@@ -81,7 +81,7 @@ binary() {
 	need_go
 	go build -trimpath -ldflags "-s -w -X main.version=$(version)" -o procinsh .
 	if command -v ldd >/dev/null && ldd procinsh >/dev/null 2>&1; then die "procinsh is not static"; fi
-	echo "== procinsh $(./procinsh --version | tr '\n' ' '): static, $(($(stat -c %s procinsh) / 1024)) KiB"
+	echo "== $(./procinsh --version): static, $(($(stat -c %s procinsh) / 1024)) KiB"
 }
 
 build() { need_go; pages; binary; }
@@ -228,6 +228,9 @@ fuzz_all() {
 
 later() { echo "build.sh: $1 comes with $2" >&2; exit 2; }
 
+# default_listen ARGS: where run serves when ARGS do not say it.
+default_listen() { case " $*" in *" --listen"[=\ ]* | *" -listen"[=\ ]*) ;; *) echo --listen 127.0.0.1:9090 ;; esac; }
+
 verb=${1:-build}
 [ $# = 0 ] || shift
 case $verb in
@@ -235,7 +238,7 @@ build) build ;;
 run)
 	build
 	[ "$(id -u)" = 0 ] || echo "start with sudo to see other users' processes"
-	exec ./procinsh serve --listen 127.0.0.1:9090 "$@"
+	exec ./procinsh serve $(default_listen "$@") "$@"
 	;;
 check) check; finish ;;
 test) tests ;;
