@@ -32,6 +32,9 @@ func parseAddress(text string) ([]address, error) {
 		if path == "" {
 			return nil, errors.New("unix: needs a path")
 		}
+		if len(path) >= len(syscall.RawSockaddrUnix{}.Path) {
+			return nil, fmt.Errorf("the path of a UNIX socket cannot be longer than %d bytes", len(syscall.RawSockaddrUnix{}.Path)-1)
+		}
 		return []address{{"unix", path}}, nil
 	}
 	host, port, err := net.SplitHostPort(text)
@@ -70,7 +73,11 @@ func listenAll(list []address, env func(string) string) ([]net.Listener, error) 
 			for _, o := range open {
 				o.Close()
 			}
-			return nil, fmt.Errorf("listen on %s: %w", a, cause(err))
+			err = cause(err)
+			if errors.Is(err, syscall.EADDRINUSE) {
+				err = fmt.Errorf("%w: choose another with --listen", err)
+			}
+			return nil, fmt.Errorf("listen on %s: %w", a, err)
 		}
 		open = append(open, l)
 	}

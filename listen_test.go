@@ -60,7 +60,7 @@ func TestListenInUse(t *testing.T) {
 	taken := mustListen(t, "127.0.0.1:0", noEnv)[0].Addr().String()
 	path := filepath.Join(t.TempDir(), "s")
 	_, err := listenAll([]address{{"unix", path}, {"tcp", taken}}, noEnv)
-	if err == nil || err.Error() != "listen on "+taken+": address already in use" {
+	if err == nil || err.Error() != "listen on "+taken+": address already in use: choose another with --listen" {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -88,7 +88,12 @@ func parseArgs(args []string, env func(string) string) (options, error) {
 		o.uids = append(o.uids, uid)
 		return err
 	})
-	flags.BoolVar(&o.noAuth, "no-auth", false, "")
+	flags.BoolFunc("no-auth", "", func(text string) (err error) {
+		if o.noAuth, err = strconv.ParseBool(text); err != nil {
+			return errors.New("it takes no value")
+		}
+		return nil
+	})
 	flags.Func("log", "", func(text string) (err error) {
 		o.log, err = parseLogFilter(text)
 		return err
@@ -150,9 +155,12 @@ func sudoUser(env func(string) string) (uint32, bool) {
 	return uint32(uid), err == nil
 }
 
+// noUser is the number that the kernel gives to nobody: -1 in chown(2).
+const noUser = 1<<32 - 1
+
 // userID finds a user by name or number.
 func userID(name string) (uint32, error) {
-	if uid, err := strconv.ParseUint(name, 10, 32); err == nil {
+	if uid, err := strconv.ParseUint(name, 10, 32); err == nil && uid != noUser {
 		return uint32(uid), nil
 	}
 	u, err := user.Lookup(name)
