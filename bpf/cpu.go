@@ -53,6 +53,8 @@ type cpuSensor struct {
 
 	accounts []account // by CPU
 	times    []spilled
+	late     []spilled  // what came into a bank after it was read
+	seen     []seenSlot // by slot
 	rows     map[Process]int
 	dropped  uint64 // processes beyond maxWindowRows
 }
@@ -90,6 +92,7 @@ func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err e
 		return nil, err
 	}
 	s.accounts = make([]account, s.cpus)
+	s.seen = make([]seenSlot, 2*s.slots*s.cpus)
 	u := s.unit
 	err = errors.Join(
 		u.setAll(map[string]uint64{"slots": uint64(s.slots), "cpus": uint64(s.cpus), "ns_inum": uint64(namespace)}),
@@ -196,7 +199,12 @@ func visitCPUs() {
 
 // flip makes the programs write the other bank. Whoever reads the old one waits
 // until the programs that run at this moment have ended.
+//
+// The bank that is written next was read in the last window. A program that a
+// hypervisor stopped in the middle for longer than anybody waits may have added
+// to it since, so it is looked at once more.
 func (s *cpuSensor) flip() {
+	s.late = s.changes(s.now-1, s.late[:0])
 	s.now++
 	s.epoch.setU32(0, s.now)
 }
@@ -217,8 +225,7 @@ func (s *cpuSensor) sample() error {
 // collect fills w with the bank before the last flip. The order bank, spill,
 // cells lets a slice that ends meanwhile be late, never be counted twice.
 func (s *cpuSensor) collect(w *Window) error {
-	s.times = s.times[:0]
-	s.readBank()
+	s.times = s.changes(s.now-1, append(s.times[:0], s.late...))
 	err := s.readSpill()
 	err = errors.Join(err, s.sample())
 	width := uint64(max(0, w.Ended.Sub(w.Began)))
@@ -274,23 +281,38 @@ func (s *cpuSensor) row(w *Window, p Process) *CPU {
 	return &w.CPU[n]
 }
 
-func (s *cpuSensor) readBank() {
-	old := s.now - 1
+// seenSlot is what a slot held when it was last read.
+type seenSlot struct {
+	epoch, switches uint32
+	run             uint64
+}
+
+// changes appends what came into the bank of an epoch since it was last read.
+func (s *cpuSensor) changes(epoch uint32, to []spilled) []spilled {
 	for cpu := range s.cpus {
-		base := (cpu*2 + int(old&1)) * s.slots * slotSize
-		for i := range s.slots {
-			at := base + i*slotSize
-			if s.table.u32(at+slotEpoch) != old {
+		first := (cpu*2 + int(epoch&1)) * s.slots
+		for i := first; i < first+s.slots; i++ {
+			at := i * slotSize
+			if s.table.u32(at+slotEpoch) != epoch {
 				continue
 			}
-			s.times = appendOurs(s.times, spilled{
+			is := seenSlot{epoch, s.table.u32(at + slotSwitches), s.table.u64(at + slotRun)}
+			was := s.seen[i]
+			if was.epoch != epoch {
+				was = seenSlot{}
+			}
+			if s.seen[i] = is; is.switches == was.switches && is.run == was.run {
+				continue
+			}
+			to = appendOurs(to, spilled{
 				cpu:      cpu,
 				process:  Process{s.table.u32(at + slotPID), s.table.u64(at + slotStart)},
-				run:      s.table.u64(at + slotRun),
-				switches: uint64(s.table.u32(at + slotSwitches)),
+				run:      is.run - was.run,
+				switches: uint64(is.switches - was.switches),
 			})
 		}
 	}
+	return to
 }
 
 // appendOurs leaves out processes of other PID namespaces.

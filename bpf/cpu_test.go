@@ -331,3 +331,45 @@ func TestPIDNamespace(t *testing.T) {
 		}
 	}
 }
+
+// A program that is stopped between two instructions for longer than the reader
+// waits adds to a bank that was read. What it adds comes a window later.
+func TestLateAdditions(t *testing.T) {
+	s := &cpuSensor{cpus: 2, slots: 2, now: 1, table: make(memory, 8*slotSize), epoch: make(memory, 4), seen: make([]seenSlot, 8)}
+	put := func(slot int, epoch, switches uint32, run uint64, pid uint32) {
+		at := slot * slotSize
+		s.table.setU32(at+slotSwitches, switches)
+		s.table.setU64(at+slotRun, run)
+		s.table.setU64(at+slotStart, 7)
+		s.table.setU32(at+slotPID, pid)
+		s.table.setU32(at+slotEpoch, epoch)
+	}
+	check := func(what string, got []spilled, want ...spilled) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	p, q := Process{11, 7}, Process{12, 7}
+	// Epoch 1 is bank 1: slots 2 and 3 of CPU 0, 6 and 7 of CPU 1.
+	put(2, 1, 3, 30, 11)
+	put(7, 1, 1, 5, 12)
+	put(6, 1, 1, 5, 0) // of another PID namespace
+	s.flip()
+	check("late before the first window", s.late)
+	check("first reading", s.changes(1, nil), spilled{0, p, 30, 3}, spilled{1, q, 5, 1})
+	check("second reading", s.changes(1, nil))
+	put(2, 1, 4, 36, 11) // late
+	put(3, 1, 1, 9, 12)  // late, a new one
+	put(4, 2, 1, 8, 11)  // in time, bank 0
+	s.flip()
+	check("late", s.late, spilled{0, p, 6, 1}, spilled{0, q, 9, 1})
+	check("the next bank", s.changes(2, nil), spilled{1, p, 8, 1})
+	put(2, 3, 1, 4, 12) // claimed anew
+	s.flip()
+	check("nothing late", s.late)
+	check("a slot of another process", s.changes(3, nil), spilled{0, q, 4, 1})
+	if got := s.epoch.u32(0); got != 4 {
+		t.Errorf("the programs are told epoch %d, want 4", got)
+	}
+}
