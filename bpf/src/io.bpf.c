@@ -139,7 +139,8 @@ struct {
 	MAP_TYPE(value, struct scratch);
 } scratch SEC(".maps");
 
-/* An operation that has ended, on its way into the tables. */
+/* An operation that has ended, on its way into the tables. Not cleared as a whole, which would cost more than the rest of
+ * some programs: each member is set before it is read. */
 struct op {
 	struct key key;
 	u64 bytes;
@@ -306,31 +307,39 @@ NOINLINE void claim(struct op *op)
 		walk(op);
 }
 
+INLINE bool add_at(const struct op *op, u32 index, u32 now)
+{
+	struct slot *s = bpf_map_lookup_elem(&io_slots, &index);
+
+	if (!s || s->epoch != now || !same(&s->key, &op->key))
+		return false;
+	s->bytes += op->bytes;
+	barrier();
+	s->count += op->count;
+	return true;
+}
+
 /* add counts what has ended under op->key; the caller has set all but the place. */
 INLINE void add(struct op *op, u32 region)
 {
-	u32 now = epoch;
+	u32 now = epoch, size = slots;
 	u32 h = ((u32)op->key.ino ^ (u32)(op->key.ino >> 32) ^ op->key.dev) * 0x9e3779b1u + op->key.tgid * 0x85ebca6bu +
 		op->key.kind * 0xc2b2ae35u;
-	u32 first = ((bpf_get_smp_processor_id() * regions + region) * 2 + (now & 1)) * slots;
-	struct slot *s;
+	u32 first = ((bpf_get_smp_processor_id() * regions + region) * 2 + (now & 1)) * size;
+	u32 one, other;
 
 	h ^= h >> 15;
+	one = first + (h & (size - 1));
+	if (likely(add_at(op, one, now)))
+		return;
+	other = first + ((h >> 16) & (size - 1));
+	if (add_at(op, other, now))
+		return;
 	op->epoch = now;
 	op->first = first;
 	op->region = region;
-	op->probe[0] = first + (h & (slots - 1));
-	op->probe[1] = first + ((h >> 16) & (slots - 1));
-#pragma unroll
-	for (int i = 0; i < 2; i++) {
-		s = bpf_map_lookup_elem(&io_slots, &op->probe[i]);
-		if (s && s->epoch == now && same(&s->key, &op->key)) {
-			s->bytes += op->bytes;
-			barrier();
-			s->count += op->count;
-			return;
-		}
-	}
+	op->probe[0] = one;
+	op->probe[1] = other;
 	claim(op);
 }
 
@@ -351,6 +360,7 @@ INLINE void take_inode(struct op *op, struct inode *inode, const bool typed)
 
 	op->key.dev = GET(typed, sb, s_dev);
 	op->key.ino = GET(typed, inode, i_ino);
+	op->key.gen = 0;
 }
 
 INLINE void take_task(struct op *op, struct task_struct *task, const bool typed)
@@ -430,11 +440,12 @@ INLINE bool take_current(struct op *op)
 
 INLINE int vfs(struct file *file, s64 done, bool write, u32 region)
 {
-	struct op op = {.count = 1};
+	struct op op;
 
 	if (done <= 0 || !take_file(&op, file, write, WANT_FILES | WANT_PIPES, true) || !take_current(&op))
 		return 0;
 	op.bytes = done;
+	op.count = 1;
 	add(&op, region);
 	return 0;
 }
@@ -553,7 +564,7 @@ INLINE int sys_exit(struct pt_regs *regs, s64 done, struct task_struct *task, co
 {
 	const bool sockets = sys_want & (WANT_OUT | WANT_IN);
 	u64 nr = regs->orig_ax;
-	struct op op = {.count = 1};
+	struct op op;
 	struct file *file;
 	u64 flags = 0;
 	u32 call;
@@ -580,6 +591,7 @@ INLINE int sys_exit(struct pt_regs *regs, s64 done, struct task_struct *task, co
 		return 0;
 	take_task(&op, task, typed);
 	op.bytes = done;
+	op.count = 1;
 	if (sockets && (call & CALL_MANY))
 		many(&op, regs->si, done);
 	if (op.count)
@@ -613,7 +625,7 @@ INLINE bool own_call(struct task_struct *task)
 
 INLINE int sock(struct socket *socket, s32 done, bool write, u32 region)
 {
-	struct op op = {.count = 1};
+	struct op op;
 	struct file *file;
 
 	if (done <= 0 || !socket || !(want & (write ? WANT_OUT : WANT_IN)))
@@ -628,6 +640,7 @@ INLINE int sock(struct socket *socket, s32 done, bool write, u32 region)
 	take_inode(&op, file->f_inode, true);
 	op.key.kind = SOCKET | (write ? WRITE : 0);
 	op.bytes = done;
+	op.count = 1;
 	add(&op, region);
 	return 0;
 }
