@@ -27,7 +27,7 @@ const (
 	cellSize   = 64
 	cellSumIn  = 8
 	cellStart  = 16
-	cellTID    = 28
+	cellTGID   = 24
 	cellPID    = 32
 	cellSeq    = 36
 	cellSumNow = 40
@@ -362,14 +362,14 @@ func (s *cpuSensor) readCell(cpu int) (cell, bool) {
 			continue
 		}
 		c := cell{tgid: m.u32(cellPID), start: m.u64(cellStart)}
-		tid, in, now, of := m.u32(cellTID), m.u64(cellSumIn), m.u64(cellSumNow), m.u32(cellSumSeq)
+		tgid, in, now, of := m.u32(cellTGID), m.u64(cellSumIn), m.u64(cellSumNow), m.u32(cellSumSeq)
 		if m.u32(cellSeq) != seq {
 			continue
 		}
 		if of == seq && now > in {
 			c.run = now - in
 		}
-		return c, tid != 0
+		return c, tgid != 0
 	}
 	return cell{}, false
 }

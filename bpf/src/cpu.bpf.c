@@ -46,8 +46,8 @@ struct cell {
 	u64 task;   /* its address, to know it again */
 	u64 sum_in; /* its sum_exec_runtime when it came */
 	u64 start;
-	u32 tgid;
-	u32 tid; /* 0: idle */
+	u32 tgid; /* 0: idle */
+	u32 pad0;
 	u32 pid;
 	u32 seq;     /* odd while the cell is being filled */
 	u64 sum_now; /* as the last drain found it */
@@ -80,7 +80,8 @@ struct {
 
 INLINE struct slot *slot_at(u32 cpu, u32 now, u32 tgid, u32 probe)
 {
-	u32 i = (cpu * 2 + (now & 1)) * slots + (((tgid * 0x9E3779B1u >> 16) ^ probe) & (slots - 1));
+	u32 n = slots; /* read once: each reading is a load */
+	u32 i = (cpu * 2 + (now & 1)) * n + ((tgid ^ probe) & (n - 1)); /* numbers are given in turn: no better hash is needed */
 
 	return bpf_map_lookup_elem(&cpu_slots, &i);
 }
@@ -168,26 +169,29 @@ int cpu_switch(u64 *ctx)
 	if (!cell)
 		return 0;
 	if (likely(cell->task == (u64)prev)) {
-		if (cell->tid)
+		if (cell->tgid)
 			add(cpu, cell, prev->se.sum_exec_runtime - cell->sum_in);
 	} else if (cell->task && prev->pid) {
 		__sync_fetch_and_add(&missed, 1);
 	}
 
 	struct task_struct *leader = next->group_leader;
-	u32 tid = next->pid, tgid = next->tgid;
+	u32 tgid = next->tgid; /* 0: idle */
 	u64 start = leader->start_boottime;
 
-	cell->seq++;
+	u32 seq = cell->seq;
+
+	cell->seq = seq + 1;
 	barrier();
 	cell->task = (u64)next;
 	cell->sum_in = next->se.sum_exec_runtime;
 	cell->start = start;
 	cell->tgid = tgid;
-	cell->tid = tid;
-	cell->pid = tid ? reader_pid(cpu, leader, tgid, start) : 0;
+	cell->pid = tgid;
+	if (ns_inum && tgid)
+		cell->pid = reader_pid(cpu, leader, tgid, start);
 	barrier();
-	cell->seq++;
+	cell->seq = seq + 2;
 	return 0;
 }
 
@@ -209,7 +213,7 @@ int cpu_drain_cast(u64 *ctx)
 		u32 seq = cell->seq;
 
 		barrier();
-		if (seq & 1 || !cell->tid)
+		if (seq & 1 || !cell->tgid)
 			continue;
 		struct task_struct *task = bpf_rdonly_cast((void *)cell->task, core_type_id(struct task_struct));
 
@@ -235,7 +239,7 @@ int cpu_drain_read(u64 *ctx)
 		u32 seq = cell->seq;
 
 		barrier();
-		if (seq & 1 || !cell->tid)
+		if (seq & 1 || !cell->tgid)
 			continue;
 		struct task_struct *task = (void *)cell->task;
 		u64 sum = 0;
