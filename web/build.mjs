@@ -57,12 +57,15 @@ const common = {
 await mkdir(assets, { recursive: true });
 // esbuild puts modules into one chunk when the same entries reach them. Left alone, each
 // lazy part would cut what it shares with the core into a chunk of its own, and small
-// chunks pack badly; so every lazy part reaches all of the core.
+// chunks pack badly; so every lazy part reaches all of the core, and every lazy part of
+// the process page all of that page.
 const wholeCore = {
   name: 'whole-core',
   setup(build) {
     const lazy = new Set();
     const shared = JSON.stringify(join(root, 'src/list/page.tsx'));
+    const detail = join(root, 'src/process');
+    const whole = join(detail, 'page.tsx');
     build.onResolve({ filter: /^\./ }, async (args) => {
       if (args.kind !== 'dynamic-import' || args.pluginData === 'seen') return undefined;
       const found = await build.resolve(args.path, {
@@ -76,7 +79,9 @@ const wholeCore = {
     build.onLoad({ filter: /\.tsx?$/ }, async (args) => {
       if (!lazy.has(args.path)) return undefined;
       const text = await readFile(args.path, 'utf8');
-      return { contents: `${text}\nimport ${shared};\n`, loader: args.path.endsWith('x') ? 'tsx' : 'ts' };
+      const inDetail = dirname(args.path) === detail && args.path !== whole;
+      const more = inDetail ? `import ${JSON.stringify(whole)};\n` : '';
+      return { contents: `${text}\nimport ${shared};\n${more}`, loader: args.path.endsWith('x') ? 'tsx' : 'ts' };
     });
   },
 };

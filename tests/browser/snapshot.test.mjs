@@ -27,6 +27,11 @@ async function take(page) {
   await page.waitForSelector('.snap');
 }
 
+async function take2(page) {
+  await page.click(BUTTON);
+  await page.waitForSelector('.flame-scroll');
+}
+
 const at = (page) => page.textContent('.snap-at');
 
 test('opening the section asks for nothing; one press takes one, with the right request', async (t) => {
@@ -60,11 +65,14 @@ test('the thread chosen: registers with kinds and mappings, stack, code, memory 
   assert.equal(registers.length, 18);
   assert.deepEqual(registers.map((r) => r[0]).join(' '), 'rip rsp rbp rax rbx rcx rdx rsi rdi r8 r9 r10 r11 r12 r13 r14 r15 rflags');
   assert.match(registers[0][2], /^X libc\.so\.6\+0x118809$/);
-  assert.match(registers[1][2], /^S stack\+0x1ef80$/);
+  // The telescope goes on through the stack that was copied.
+  assert.match(registers[1][2], /^S stack\+0x1ef80 → [0-9a-f]+ S stack \+0x1ef80$/);
   assert.deepEqual(registers[3].slice(1), ['fffffffffffffdfc', 'restart code, no result']);
-  assert.deepEqual(registers[8].slice(1), ['0000000000000004', '4']);
+  assert.deepEqual(registers[8].slice(1), ['0000000000000004', '4 fd 4 in Files']);
+  assert.equal(registers[17][2], 'PF ZF IF');
   assert.equal(await page.locator('.regs .kind-text-code').count(), 3);
   assert.equal(await page.locator('.regs .kind-text-heap').count(), 2);
+  assert.match(await page.textContent('.snap-frames .snap-title'), /frames?: .*\d+ cfi/);
   assert.match(await page.textContent('.snap-frames'), /stands in io_uring_enter/);
   assert.match(await page.textContent('.snap-frames .frames'), /pgaio_worker_main<std::vector<long/);
   assert.equal(await page.locator('.code tbody tr').count(), 32);
@@ -277,6 +285,250 @@ test('4,096 threads: rows in sight only', async (t) => {
   assert.ok((await page.locator('.snap *').count()) < 1200);
 });
 
+// live opens the section and waits until the stream is heard.
+const every = '.snap-every';
+const stopped = (page) => page.waitForSelector(`${every}:not(:checked)`);
+
+test('every 1 s: off at first, one at a time, the manual button off with the reason; it ends where it must and stays off', async (t) => {
+  const { page, detail, fixture } = await open(t);
+  assert.equal(await page.isChecked(every), false);
+  await page.waitForSelector('.lamp:has-text("LIVE")');
+  await page.check(every);
+  await page.waitForSelector('.lamp:has-text("STOPPING"):has-text("1/s")');
+  assert.equal(await page.isDisabled(BUTTON), true);
+  assert.equal(await page.textContent('.snap-reason'), 'One is taken every second.');
+  await until(() => detail.posts.length >= 3);
+  await page.keyboard.press('S');
+  // While one is on its way no other is asked for, however long it takes.
+  let free;
+  detail.snapshotHold = new Promise((done) => (free = done));
+  let asked = -1;
+  await until(async () => {
+    const same = asked === detail.posts.length;
+    asked = detail.posts.length;
+    await page.waitForTimeout(1500);
+    return same && asked === detail.posts.length;
+  });
+  detail.snapshotHold = null;
+  free();
+  await until(() => detail.posts.length > asked);
+  // A walk in the ring is not pulled back by what comes.
+  await page.keyboard.press('[');
+  const [here, all] = (await at(page)).split(' of ').map(Number);
+  assert.ok(here < all);
+  await until(async () => Number((await at(page)).split(' of ')[1]) > all);
+  assert.equal(Number((await at(page)).split(' of ')[0]), here);
+  // Other sections keep it, with the lamp; unticking ends it and says nothing.
+  await page.keyboard.press('2');
+  await page.waitForSelector('.lamp:has-text("STOPPING"):has-text("1/s")');
+  await page.keyboard.press('0');
+  await page.uncheck(every);
+  await page.waitForSelector('.lamp:has-text("NOT STOPPED")');
+  assert.equal(await page.locator('.section .line-warn').count(), 0);
+  await page.waitForFunction((button) => !document.querySelector(button).disabled, BUTTON);
+  const quiet = async (words) => {
+    await stopped(page);
+    await page.waitForSelector(`.section .line-warn:has-text("${words}")`);
+    await page.waitForSelector('.lamp:has-text("STOPPING")', { state: 'detached' });
+    await page.waitForTimeout(300);
+    const n = detail.posts.length;
+    await page.waitForTimeout(1500);
+    assert.equal(detail.posts.length, n, `asked again after: ${words}`);
+  };
+
+  // A failed one.
+  await page.check(every);
+  assert.equal(await page.locator('.section .line-warn').count(), 0);
+  detail.snapshotRefusal = { status: 429, code: 'busy', error: '16 snapshots are waiting already.', retryAfter: 7 };
+  await quiet('Every 1 s ended: no snapshot came.');
+  assert.match(await page.textContent('.section .line-bad'), /16 snapshots are waiting already/);
+  detail.snapshotRefusal = null;
+
+  // A hidden tab, and nothing begins again when it is seen.
+  await page.check(every);
+  await until(async () => (await page.locator('.section .line-bad').count()) === 0);
+  const see = (state) =>
+    page.evaluate((to) => {
+      Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => to });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, state);
+  await see('hidden');
+  await see('visible');
+  await quiet('Every 1 s ended when this tab was hidden.');
+
+  // The stream breaks.
+  await page.waitForSelector('.lamp:has-text("LIVE")');
+  await page.check(every);
+  detail.drop();
+  await quiet('Every 1 s ended: the stream was lost.');
+
+  // The process ends.
+  await page.waitForSelector('.lamp:has-text("LIVE")');
+  await page.check(every);
+  await page.waitForSelector('.lamp:has-text("STOPPING"):has-text("1/s")');
+  detail.end(PID);
+  await quiet('Every 1 s ended with the process.');
+  assert.equal(await page.isDisabled(every), true);
+  assert.equal(fixture.requests.filter((r) => r.startsWith('/api/processes/memory')).length, 0);
+});
+
+test('every 1 s ends when the page is left, and is off when it is opened again', async (t) => {
+  const { page, detail } = await open(t);
+  await page.waitForSelector('.lamp:has-text("LIVE")');
+  await page.check(every);
+  await until(() => detail.posts.length >= 1);
+  await page.click('.bar >> text=List');
+  await page.waitForSelector('.row');
+  await page.waitForTimeout(300);
+  const n = detail.posts.length;
+  await page.waitForTimeout(1500);
+  assert.equal(detail.posts.length, n);
+  await page.goBack();
+  await page.waitForSelector(BUTTON);
+  assert.equal(await page.isChecked(every), false);
+});
+
+test('jumps: arrows inside of the listing, targets as links; the keyboard walks addresses and m opens them', async (t) => {
+  const { page } = await open(t, { hash: '#snapshot?tid=3310' });
+  await take(page);
+  assert.match(await page.textContent('.snap-code .snap-title'), /32 instructions from rip · 2 jumps inside/);
+  const row = (n) => page.locator('.code tbody tr').nth(n);
+  assert.ok((await row(5).locator('.jumps line').count()) >= 2, 'both jumps run past row 5');
+  assert.equal(await row(20).locator('.jumps').count(), 0);
+  assert.match(await row(1).locator('.code-text').textContent(), /^ja ↓ 0x[0-9a-f]+ <epoll_wait\+0x24>$/);
+  assert.match(await row(11).locator('.code-text').textContent(), /^jmp ↑ 0x/);
+  await row(1).locator('.code-text .address').click();
+  assert.equal(await row(10).getAttribute('class'), ' code-picked');
+  assert.equal(await page.evaluate(() => document.activeElement.closest('tr').rowIndex), 11, 'the focus is there');
+  assert.equal(new URL(page.url()).hash, '#snapshot?tid=3310');
+
+  // The box is the tab stop; no address inside is one.
+  assert.equal(await page.locator('.snap [data-to][tabindex="0"], .snap [data-to]:not([tabindex])').count(), 0);
+  await page.focus('.snap-registers .snap-scroll');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  const to = await page.evaluate(() => document.activeElement.getAttribute('data-to'));
+  assert.match(to, /^0x00007ffe/, 'rsp');
+  await page.keyboard.press('End');
+  await page.keyboard.press('Home');
+  await page.keyboard.press('ArrowDown');
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('data-to')), to);
+  await page.keyboard.press('m');
+  await page.waitForSelector('[data-hex]');
+  assert.equal(new URL(page.url()).hash, `#memory?addr=${to}`);
+  await page.goBack();
+  await page.waitForSelector('.snap');
+  await page.click('.regs >> text=fd 4 in Files');
+  await page.waitForSelector('.section-files .flat-on');
+  assert.match(await page.textContent('.section-files .flat-on'), /^4epoll/);
+});
+
+test('follow pointers: read once, after the stop and said so, text at the end of a chain, kept with the snapshot', async (t) => {
+  const { page, detail } = await open(t);
+  await take(page);
+  assert.equal(detail.memoryReads, 0, 'a snapshot reads nothing by itself');
+  await page.click('.snap-stack >> text=Follow pointers');
+  await page.waitForSelector('.snap-line:has-text("after the stop")');
+  assert.match(await page.textContent('.snap-line'), /\d+ blocks read \d\d:\d\d:\d\d\.\d{3}, after the stop/);
+  const reads = detail.memoryReads;
+  assert.ok(reads > 0 && reads <= 64, String(reads));
+  assert.ok((await page.locator('.hop-later').count()) > 0);
+  assert.equal(await page.getAttribute('.hop-later >> nth=0', 'title'), 'read after the stop');
+  assert.equal(await page.isDisabled('.snap-stack >> text=Follow pointers'), true);
+  await page.keyboard.press('S');
+  await until(async () => (await at(page)) === '2 of 2');
+  assert.equal(await page.locator('.hop-later').count(), 0);
+  await page.keyboard.press('[');
+  await page.waitForSelector('.hop-later');
+  assert.equal(detail.memoryReads, reads);
+});
+
+test('flame graph: samples and cost, walk, search, zoom, time order, table, folded stacks, kept while new ones come', async (t) => {
+  const { page } = await open(t, { permissions: ['clipboard-read', 'clipboard-write'] });
+  await take(page);
+  await page.click('text=Flame graph');
+  await page.waitForSelector('.flame-scroll');
+  assert.match(await page.textContent('.flame-head'), /^1 sample, it stopped the target 1\.8 ms · 6 stacks of all threads · waiting counts as well as running$/);
+  for (const n of [2, 3]) {
+    await page.keyboard.press('S');
+    await page.waitForSelector(`.flame-head:has-text("${n} samples")`);
+  }
+  assert.match(await page.textContent('.flame-head'), /each stopped the target 1\.8 ms, 5\.4 ms in all · 18 stacks/);
+  assert.equal(new URL(page.url()).hash, '#snapshot?view=flame');
+  const detailLine = () => page.textContent('.flame-detail');
+  await page.focus('.flame-scroll');
+  await page.keyboard.press('ArrowDown');
+  assert.match(await detailLine(), /^all stacks · 18 of 18 stacks, 100\.0 %/);
+  await page.keyboard.press('ArrowDown');
+  assert.match(await detailLine(), /^_start · 12 of 18 stacks, 66\.7 % · postgres$/);
+  await page.keyboard.press('ArrowRight');
+  const beside = await detailLine();
+  assert.match(beside, / · 3 of 18 stacks, 16\.7 %/);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('text=Whole width');
+  // A new snapshot keeps what is walked and widened.
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press('S');
+  await page.waitForSelector('.flame-head:has-text("4 samples")');
+  assert.equal((await detailLine()).split(' · ')[0], beside.split(' · ')[0]);
+  assert.match(await detailLine(), / · 4 of 24 stacks, 16\.7 %/);
+  await page.focus('.flame-scroll');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('text=Whole width', { state: 'detached' });
+  // Something is drawn, and the pointer finds what is under it.
+  const colours = await page.$eval('.flame-canvas', (canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const seen = new Set();
+    for (let i = 0; i < data.length; i += 4) seen.add(`${data[i]} ${data[i + 1]} ${data[i + 2]} ${data[i + 3]}`);
+    return seen.size;
+  });
+  assert.ok(colours > 8, `${colours} colours`);
+  const box = await page.locator('.flame-canvas').boundingBox();
+  await page.mouse.move(box.x + 20, box.y + 30);
+  await until(async () => (await detailLine()).startsWith('_start · '));
+  await page.mouse.click(box.x + box.width - 20, box.y + 30);
+  await page.waitForSelector('text=Whole width');
+  await page.mouse.move(box.x + 20, box.y + 30);
+  await until(async () => !(await detailLine()).startsWith('_start'));
+  await page.click('text=Whole width');
+
+  await page.keyboard.press('/');
+  await page.keyboard.type('epoll_wait');
+  await page.waitForSelector('.find-found:has-text("1 boxes, 16.7 % of stacks")');
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press('n');
+  assert.match(await detailLine(), /^epoll_wait · 4 of 24/);
+  await page.click('.flame-tools >> text=as table');
+  const rows = await page.$$eval('.flame-table tbody tr', (list) => list.map((r) => [...r.cells].map((c) => c.textContent)));
+  assert.deepEqual(rows, [['16.7', '16.7', 'epoll_wait', 'libc.so.6']]);
+  await page.click('.flame-tools >> text=as table');
+  await page.click('text=Time order');
+  await page.waitForSelector('.flame-head:has-text("4 stacks of thread 3310")');
+  await page.selectOption('.flame-thread', '3319');
+  await page.waitForSelector('.flame-head:has-text("4 stacks of thread 3319")');
+  await page.click('text=Left-heavy');
+  await page.check('text=without threads in a system call');
+  await page.waitForSelector('.flame-head:has-text("4 stacks of all threads · threads in a system call left out")');
+  await page.click('[data-copy]');
+  await page.click('.copy-item:text-is("folded stacks")');
+  await page.waitForSelector('[data-copy]:text("Copied")');
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^[^\n]+;[^\n]+ 4\n$/);
+  await page.click('button:text-is("Flame graph")');
+  await page.waitForSelector('.snap');
+});
+
+test('reduced motion: nothing moves by itself while the flame graph and the registers stand', async (t) => {
+  const { page, detail } = await open(t, { reducedMotion: 'reduce', hash: '#snapshot?view=flame' });
+  await take2(page);
+  const before = detail.posts.length;
+  const still = await page.evaluate(async () => {
+    await new Promise((done) => setTimeout(done, 300));
+    return document.getAnimations().length;
+  });
+  assert.equal(still, 0);
+  assert.equal(detail.posts.length, before);
+});
+
 for (const theme of ['dark', 'light']) {
   for (const width of [1440, 390]) {
     test(`axe: snapshot, ${theme}, ${width} px`, async (t) => {
@@ -286,7 +538,22 @@ for (const theme of ['dark', 'light']) {
       await take(page);
       await page.click(BUTTON);
       await page.waitForSelector('.reg-changed');
-      assert.deepEqual(await axe(page), [], 'two taken');
+      await page.click('.snap-stack >> text=Follow pointers');
+      await page.waitForSelector('.snap-line:has-text("after the stop")');
+      await page.click('.code-text .address >> nth=0');
+      assert.deepEqual(await axe(page), [], 'two taken, pointers followed, a jump');
+      await page.click('text=Flame graph');
+      await page.focus('.flame-scroll');
+      await page.keyboard.press('ArrowDown');
+      assert.deepEqual(await axe(page), [], 'flame graph');
+      await page.click('text=Time order');
+      await page.click('.flame-tools >> text=as table');
+      await page.check(every);
+      await page.waitForSelector('.lamp:has-text("STOPPING"):has-text("1/s")');
+      assert.deepEqual(await axe(page), [], 'table, time order, every 1 s');
+      await page.uncheck(every);
+      await page.click('button:text-is("Flame graph")');
+      await page.waitForFunction((button) => !document.querySelector(button).disabled, BUTTON);
       detail.snapshotRefusal = { status: 422, code: 'traced', error: 'Already traced by gdb (pid 77).' };
       await page.click(BUTTON);
       await page.waitForSelector('.section .line-bad');
@@ -322,6 +589,21 @@ for (const width of [1440, 1100, 1000, 390, 320]) {
       return out;
     });
     assert.deepEqual(wrong, []);
+    await page.click('text=Flame graph');
+    await page.waitForSelector('.flame-scroll');
+    const wide = await page.evaluate(() =>
+      [...document.querySelectorAll('.flame, .flame *')]
+        .map((e) => ({ name: e.className, box: e.getBoundingClientRect() }))
+        .filter(({ box }) => box.right > innerWidth + 1)
+        .map(({ name, box }) => `${name} ends at ${box.right}`),
+    );
+    assert.deepEqual(wide, []);
+    await page.check(every);
+    await page.waitForSelector('.lamp:has-text("STOPPING")');
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width);
+    const bar = await page.$$eval('.bar, .bar .lamp, .bar button', (list) => list.map((e) => e.getBoundingClientRect().right));
+    assert.ok(Math.max(...bar) <= width + 1, `the bar ends at ${Math.max(...bar)}`);
+    assert.ok((await page.locator('.flame-scroll').boundingBox()).height >= 100);
   });
 }
 
@@ -339,5 +621,27 @@ test('hostile names are text', async (t) => {
     };
   }, HOSTILE);
   assert.deepEqual(found, { images: 0, raw: false, attributes: [] });
+  const text = '<img src=x onerror=alert(1)>␛[31m⟨U+202E⟩gnp.exe';
+  await page.evaluate(() => {
+    const fill = CanvasRenderingContext2D.prototype.fillText;
+    window.drawn = [];
+    CanvasRenderingContext2D.prototype.fillText = function (...args) {
+      window.drawn.push(args[0]);
+      return fill.apply(this, args);
+    };
+  });
+  await page.click('text=Flame graph');
+  await page.waitForSelector('.flame-scroll');
+  await page.focus('.flame-scroll');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await until(() => page.evaluate(() => window.drawn.length > 3));
+  assert.deepEqual(await page.evaluate(() => window.drawn.filter((words) => /[\u0000-\u001f\u202e]/.test(words))), []);
+  assert.ok((await page.textContent('.flame-detail')).startsWith(text));
+  await page.click('.flame-tools >> text=as table');
+  assert.ok((await page.textContent('.flame-table')).includes(text));
+  assert.equal(await page.locator('img').count(), 0);
+  await page.click('button:text-is("Flame graph")');
+  await page.waitForSelector('.snap-code');
   assert.ok((await page.textContent('.snap-code')).includes('<img src=x onerror=alert(1)>␛[31m⟨U+202E⟩gnp.exe'));
 });

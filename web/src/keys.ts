@@ -41,11 +41,14 @@ export function chord(event: KeyboardEvent): string {
   return text + key;
 }
 
+// A check box takes Space alone.
 const isField = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable="true"]') !== null;
+  target instanceof HTMLElement &&
+  target.closest('input:not([type="checkbox"]), textarea, select, [contenteditable="true"]') !== null;
 
 const isPressable = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && target.closest('button, a[href], summary, [role="button"], [role="tab"]') !== null;
+  target instanceof HTMLElement &&
+  target.closest('button, input[type="checkbox"], a[href], summary, [role="button"], [role="tab"]') !== null;
 
 const plain = (keys: string): boolean => {
   const first = keys.split(' ')[0] ?? '';

@@ -222,8 +222,8 @@ test('stack words: whole ones only, at their addresses, little endian', () => {
     bytes: `0100000000000080${'ff'.repeat(8)}aabbcc`,
   });
   assert.deepEqual(words, [
-    { address: 0x7ffe00000008n, offset: 0, value: 0x8000000000000001n },
-    { address: 0x7ffe00000010n, offset: 8, value: 0xffffffffffffffffn },
+    { address: 0x7ffe00000008n, offset: 0, value: 0x8000000000000001n, was: null },
+    { address: 0x7ffe00000010n, offset: 8, value: 0xffffffffffffffffn, was: null },
   ]);
   assert.deepEqual(snapshot.stackWords({ address: '0x0', bytes: '' }), []);
 });

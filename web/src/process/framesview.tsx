@@ -1,8 +1,9 @@
 // A call stack as a table: what was called, where its source is, and how each frame
 // was found when that is not call frame information.
 
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { count, visible } from '../format';
+import { bindKeys } from '../keys';
 import type { Frame } from '../wire.gen';
 import type { Shared } from './context';
 import { baseName } from './maps';
@@ -11,13 +12,16 @@ import { type FrameRow, frameRows, howFound, sourceText } from './stacks';
 // maxFramesShown rows of a stack are mounted at first; a button shows the rest.
 export const maxFramesShown = 48;
 
-// Address is an address that opens in the memory section.
-export function Address(props: { shared: Shared; value: string; text?: string }) {
+// Address is an address that opens in the memory section, by a click or by "m". In a
+// part that is walked with the arrow keys it is no tab stop of its own.
+export function Address(props: { shared: Shared; value: string; text?: string; walked?: boolean | undefined }) {
   return (
     <button
       type="button"
       class="address"
       title="open in Memory"
+      data-to={props.value}
+      tabIndex={props.walked ? -1 : undefined}
       onClick={() => props.shared.openAddress(BigInt(props.value))}
     >
       {props.text ?? props.value.replace(/^0x0{0,4}/, '')}
@@ -25,7 +29,48 @@ export function Address(props: { shared: Shared; value: string; text?: string })
   );
 }
 
-function Row(props: { shared: Shared; row: FrameRow }) {
+// useAddressKey lets "m" open the address that has the focus.
+export function useAddressKey(shared: Shared): void {
+  useEffect(
+    () =>
+      bindKeys([
+        {
+          keys: 'm',
+          label: 'open the address in Memory',
+          group: 'Memory',
+          hidden: true,
+          run: () => {
+            const to = document.activeElement?.getAttribute('data-to');
+            if (to === null || to === undefined) return false;
+            shared.openAddress(BigInt(to));
+            return undefined;
+          },
+        },
+      ]),
+    [shared],
+  );
+}
+
+// walkAddresses moves the focus between the addresses of a part: its box is the tab
+// stop, the arrow keys go on from there.
+export function walkAddresses(event: KeyboardEvent): void {
+  const box = event.currentTarget as HTMLElement;
+  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const list = [...box.querySelectorAll<HTMLElement>('[data-to]')];
+  const at = list.indexOf(document.activeElement as HTMLElement);
+  const to: Record<string, number> = {
+    ArrowDown: at + 1,
+    ArrowUp: at < 0 ? -1 : Math.max(0, at - 1),
+    Home: 0,
+    End: list.length - 1,
+  };
+  const next = list[to[event.key] ?? -1];
+  if (next === undefined) return;
+  event.preventDefault();
+  next.focus();
+}
+
+function Row(props: { shared: Shared; row: FrameRow; walked: boolean | undefined }) {
   const { row } = props;
   const { frame } = row;
   const how = row.inlined ? '' : howFound(frame);
@@ -64,7 +109,9 @@ function Row(props: { shared: Shared; row: FrameRow }) {
       <td class="frame-module" title={module === null ? undefined : `${module}+${frame.module_offset ?? '?'}`}>
         {row.inlined ? '' : module === null ? <span class="quiet-text">no file</span> : baseName(module)}
       </td>
-      <td class="frame-address">{!row.inlined && <Address shared={props.shared} value={frame.address} />}</td>
+      <td class="frame-address">
+        {!row.inlined && <Address shared={props.shared} value={frame.address} walked={props.walked} />}
+      </td>
     </tr>
   );
 }
@@ -76,7 +123,7 @@ export interface Walk {
 }
 
 // Frames is the stack of one thread with how its walk ended.
-export function Frames(props: { shared: Shared; walk: Walk; label: string }) {
+export function Frames(props: { shared: Shared; walk: Walk; label: string; walked?: boolean }) {
   const { walk } = props;
   const [all, setAll] = useState(false);
   const rows = frameRows(walk.call_stack ?? []);
@@ -105,7 +152,7 @@ export function Frames(props: { shared: Shared; walk: Walk; label: string }) {
           </thead>
           <tbody>
             {shown.map((row, i) => (
-              <Row key={i} shared={props.shared} row={row} />
+              <Row key={i} shared={props.shared} row={row} walked={props.walked} />
             ))}
           </tbody>
         </table>

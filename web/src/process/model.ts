@@ -56,6 +56,8 @@ export class Model {
   readonly heldAt: Signal<number | null> = signal<number | null>(null);
   // interval is the time between the newest two observations, ms.
   readonly interval: Signal<number> = signal(1000);
+  // stopping says that the target is stopped again and again by this page.
+  readonly stopping: Signal<boolean> = signal(false);
   // view is what is on screen: the newest state, or the held one.
   readonly view: ReadonlySignal<View>;
   // since counts threads that came and went since Hold.

@@ -141,6 +141,12 @@ function StateLamp(props: { model: Model }) {
 
 function StoppedLamp(props: { model: Model }) {
   if (props.model.ended.value !== null) return null;
+  if (props.model.stopping.value)
+    return (
+      <Lamp word="STOPPING" tone="warn">
+        1/s
+      </Lamp>
+    );
   const state = props.model.view.value.observation?.state;
   if (state === 'T' || state === 't') {
     return <Lamp word="STOPPED" tone="warn" title={state === 't' ? 'stopped by a debugger' : 'stopped by a signal'} />;

@@ -4,31 +4,34 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { ago, clockMs, count, shellQuote, visible } from '../format';
 import { bindKeys } from '../keys';
+import { lazy } from '../lazy';
 import { plainClick, processPath } from '../route';
-import { KIND_LETTER } from '../strip';
-import type { Register, SnapshotAnswer, SnapshotThread } from '../wire.gen';
+import type { SnapshotAnswer, SnapshotThread } from '../wire.gen';
 import { now } from './clock';
+import { Code } from './codeview';
 import type { Shared } from './context';
 import { CopyAs } from './copy';
-import { Address, Frames } from './framesview';
+import { Frames, useAddressKey, walkAddresses } from './framesview';
 import { type Column, Grid } from './grid';
-import { pointsTo } from './hexview';
-import { type Region, regionAt, regionsOf } from './maps';
 import type { Model } from './model';
 import { parseSort, type Sort, sortText } from './order';
 import { Failed, PanelBox, Refused, Waiting, Warnings } from './parts';
 import { placeHash } from './place';
 import {
   askConfig,
-  changedRegisters,
   maxSnapshots,
+  movedThreads,
   requestBody,
   snapshotsOf,
-  stackWords,
+  sourceOf,
+  streamLost,
   threadBefore,
   unable,
 } from './snapshot';
-import { costText, snapshotText, threadText } from './stacks';
+import { costText, howFound, snapshotText, threadText } from './stacks';
+import { Registers, StackMemory } from './wordsview';
+
+const Flame = lazy(async () => (await import('./flameview')).Flame);
 
 // whyNot is why no snapshot can be asked for now; null when one can.
 function whyNot(model: Model): string | null {
@@ -79,13 +82,21 @@ const threadColumns: Column<SnapshotThread>[] = [
   },
 ];
 
-function Threads(props: { shared: Shared; answer: SnapshotAnswer; thread: SnapshotThread | null }) {
-  const { shared, answer, thread } = props;
+function Threads(props: {
+  shared: Shared;
+  answer: SnapshotAnswer;
+  thread: SnapshotThread | null;
+  moved: ReadonlySet<number> | null;
+}) {
+  const { shared, answer, thread, moved } = props;
   const sort: Sort = parseSort(shared.params.get('sort'), ['tid', 'name', 'in'], { column: 'tid', down: false });
   return (
     <section class="panel snap-threads" aria-label="Threads of the snapshot" data-region="snap-threads">
       <h3 class="snap-title">
         Threads <span class="section-count">{count(answer.threads.length)}</span>
+        {moved !== null && (
+          <span class="snap-note">{moved.size === 0 ? 'none moved' : `${count(moved.size)} moved`}</span>
+        )}
       </h3>
       <Grid
         label="Threads of the snapshot"
@@ -96,212 +107,48 @@ function Threads(props: { shared: Shared; answer: SnapshotAnswer; thread: Snapsh
         onSort={(next) => shared.set({ sort: sortText(next) })}
         selected={thread?.tid ?? null}
         onSelect={(t) => shared.set({ tid: String(t.tid) })}
+        rowClass={(t) => (moved?.has(t.tid) ? 'snap-moved' : '')}
         empty="No thread could be stopped."
       />
     </section>
   );
 }
 
-function RegisterRow(props: {
-  shared: Shared;
-  register: Register;
-  regions: readonly Region[];
-  was: string | undefined;
-  call: string | null;
-}) {
-  const { register: r, was, regions } = props;
-  const region = r.mapping === null ? null : regionAt(regions, BigInt(r.value));
-  const restart = r.name === 'RAX' && props.call !== null;
-  return (
-    <tr class={was === undefined ? '' : 'reg-changed'}>
-      <th scope="row" class="reg-name">
-        {r.name.toLowerCase()}
-      </th>
-      <td class="reg-value" title={was === undefined ? undefined : `changed, was ${was}`}>
-        {region === null ? r.value.slice(2) : <Address shared={props.shared} value={r.value} text={r.value.slice(2)} />}
-      </td>
-      <td class="reg-where" title={r.mapping === null ? undefined : `${visible(r.mapping)}+${r.offset ?? '?'}`}>
-        <div class="where">
-          {region === null ? (
-            <span class="where-text">{restart ? 'restart code, no result' : r.decimal}</span>
-          ) : (
-            <span class={`where-text kind-text kind-text-${region.kind}`}>
-              {KIND_LETTER[region.kind]} {visible(region.name)}
-              {r.offset === null ? '' : `+${r.offset}`}
-            </span>
-          )}
-          {was !== undefined && <span class="tag tag-warn">changed</span>}
-        </div>
-      </td>
-    </tr>
-  );
-}
-
-function Registers(props: {
-  shared: Shared;
-  thread: SnapshotThread;
-  before: SnapshotThread | undefined;
-  regions: readonly Region[];
-}) {
-  const { thread, before } = props;
-  const changed = changedRegisters(before?.registers, thread.registers);
-  return (
-    <section class="panel snap-registers" aria-label="Registers" data-region="snap-registers">
-      <h3 class="snap-title">
-        Registers
-        {before !== undefined && (
-          <span class="snap-note">
-            {changed.size === 0 ? 'as in the snapshot before' : `${changed.size} changed since the one before`}
-          </span>
-        )}
-      </h3>
-      <div class="snap-scroll" tabIndex={0} role="group" aria-label="Registers" data-scroll="">
-        {thread.registers.length === 0 ? (
-          <p class="state">No registers.</p>
-        ) : (
-          <table class="plain regs">
-            <caption class="unseen">Registers of thread {thread.tid}</caption>
-            <colgroup>
-              <col class="reg-name" />
-              <col class="reg-value" />
-              <col class="reg-where" />
-            </colgroup>
-            <thead class="unseen-head">
-              <tr>
-                <th scope="col">Register</th>
-                <th scope="col">Value</th>
-                <th scope="col">Points to, or decimal</th>
-              </tr>
-            </thead>
-            <tbody>
-              {thread.registers.map((register) => (
-                <RegisterRow
-                  key={register.name}
-                  shared={props.shared}
-                  register={register}
-                  regions={props.regions}
-                  was={changed.get(register.name)}
-                  call={thread.syscall}
-                />
-              ))}
-            </tbody>
-          </table>
-        )}
-      </div>
-    </section>
-  );
+// foundBy counts how the frames were found: "4 cfi, 1 registers".
+function foundBy(thread: SnapshotThread): string {
+  const ways = new Map<string, number>();
+  for (const frame of thread.call_stack) {
+    const way = howFound(frame) || 'cfi';
+    ways.set(way, (ways.get(way) ?? 0) + 1);
+  }
+  return [...ways].map(([way, n]) => `${count(n)} ${visible(way)}`).join(', ');
 }
 
 function CallStack(props: { shared: Shared; thread: SnapshotThread }) {
   const { thread } = props;
+  const frames = thread.call_stack.length;
   return (
     <section class="panel snap-frames" aria-label="Call stack" data-region="snap-frames">
       <h3 class="snap-title">
         Call stack
         {thread.syscall !== null && <span class="snap-note">stands in {visible(thread.syscall)}</span>}
+        {frames > 0 && (
+          <span class="snap-note" title="how each frame was found; cfi is call frame information, the sure way">
+            {count(frames)} {frames === 1 ? 'frame' : 'frames'}: {foundBy(thread)}
+          </span>
+        )}
       </h3>
-      <div class="snap-scroll" tabIndex={0} role="group" aria-label="Call stack" data-scroll="">
+      <div
+        class="snap-scroll"
+        tabIndex={0}
+        role="group"
+        aria-label="Call stack"
+        data-scroll=""
+        onKeyDown={walkAddresses}
+      >
         {thread.error !== null && <p class="walk-end ink-bad">{visible(thread.error)}</p>}
-        <Frames shared={props.shared} walk={thread} label={`Call stack of thread ${thread.tid}`} />
+        <Frames shared={props.shared} walk={thread} label={`Call stack of thread ${thread.tid}`} walked />
         {thread.call_stack.length === 0 && thread.error === null && <p class="state">No frames.</p>}
-      </div>
-    </section>
-  );
-}
-
-function Code(props: { shared: Shared; thread: SnapshotThread }) {
-  const { disassembly: code } = props.thread;
-  return (
-    <section class="panel snap-code" aria-label="Disassembly" data-region="snap-code">
-      <h3 class="snap-title">Disassembly</h3>
-      <div class="snap-scroll" tabIndex={0} role="group" aria-label="Disassembly" data-scroll="">
-        {code === null && <p class="state">No code without registers.</p>}
-        {code !== null && code.error !== null && (
-          <p class="walk-end ink-bad">
-            {visible(code.error)}
-            {code.instructions.length === 0 && code.bytes !== '' && <span class="mono code-raw"> {code.bytes}</span>}
-          </p>
-        )}
-        {code !== null && code.instructions.length > 0 && (
-          <table class="plain code">
-            <caption class="unseen">Instructions from {code.address}</caption>
-            <thead class="unseen-head">
-              <tr>
-                <th scope="col">Current</th>
-                <th scope="col">Address</th>
-                <th scope="col" class="code-bytes">
-                  Bytes
-                </th>
-                <th scope="col">Instruction</th>
-              </tr>
-            </thead>
-            <tbody>
-              {code.instructions.map((one) => (
-                <tr key={one.address} class={one.current ? 'code-current' : ''} aria-current={one.current || undefined}>
-                  <td class="code-mark">{one.current && <span title="the next instruction">▶</span>}</td>
-                  <td>
-                    <Address shared={props.shared} value={one.address} />
-                  </td>
-                  <td class="code-bytes">{one.bytes}</td>
-                  <td class="code-text">{visible(one.text)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        )}
-      </div>
-    </section>
-  );
-}
-
-function StackMemory(props: { shared: Shared; thread: SnapshotThread; regions: readonly Region[] }) {
-  const { stack_bytes: stack } = props.thread;
-  const words = useMemo(() => (stack === null ? [] : stackWords(stack)), [stack]);
-  return (
-    <section class="panel snap-stack" aria-label="Stack memory" data-region="snap-stack">
-      <h3 class="snap-title">
-        Stack
-        {stack !== null && <span class="snap-note">{stack.bytes.length / 2} bytes from rsp, as they stood</span>}
-      </h3>
-      <div class="snap-scroll" tabIndex={0} role="group" aria-label="Stack memory" data-scroll="">
-        {words.length === 0 ? (
-          <p class="state">The stack could not be read.</p>
-        ) : (
-          <table class="plain words">
-            <caption class="unseen">Words from the stack pointer on</caption>
-            <colgroup>
-              <col class="word-offset" />
-              <col class="word-value" />
-              <col class="word-to" />
-            </colgroup>
-            <thead class="unseen-head">
-              <tr>
-                <th scope="col">Offset</th>
-                <th scope="col">Value</th>
-                <th scope="col">Points to</th>
-              </tr>
-            </thead>
-            <tbody>
-              {words.map((word) => {
-                const to = pointsTo(word.value, props.regions);
-                const value = word.value.toString(16).padStart(16, '0');
-                return (
-                  <tr key={word.offset}>
-                    <th scope="row" class="word-offset" title={`0x${word.address.toString(16)}`}>
-                      +{word.offset.toString(16)}
-                    </th>
-                    <td class={word.value === 0n ? 'zero' : ''}>
-                      {to === null ? value : <Address shared={props.shared} value={`0x${value}`} text={value} />}
-                    </td>
-                    <td class="word-to">
-                      {to !== null && <span class={`kind-text kind-text-${to.region.kind}`}>{to.text}</span>}
-                    </td>
-                  </tr>
-                );
-              })}
-            </tbody>
-          </table>
-        )}
       </div>
     </section>
   );
@@ -333,13 +180,99 @@ function Empty(props: { shared: Shared }) {
   );
 }
 
+// Every is the switch for one snapshot a second.
+function Every(props: { model: Model; reason: string | null }) {
+  const { model } = props;
+  const snapshots = snapshotsOf(model);
+  const { on } = snapshots.auto.value;
+  const lost = streamLost(model.live.state.value) ? 'The stream is lost.' : null;
+  const why = props.reason ?? lost;
+  return (
+    <label class="check switch" title={why ?? `the last ${maxSnapshots} are kept`}>
+      <input
+        type="checkbox"
+        class="check-box snap-every"
+        checked={on}
+        disabled={why !== null}
+        onChange={(event) => {
+          if (event.currentTarget.checked) snapshots.start();
+          else snapshots.stop(null);
+        }}
+      />
+      every 1 s
+    </label>
+  );
+}
+
+function Ring(props: { model: Model }) {
+  const snapshots = snapshotsOf(props.model);
+  const { at, list } = snapshots.state.value;
+  const step = (by: 1 | -1, key: string, name: string, off: boolean) => (
+    <button
+      type="button"
+      class="button button-text"
+      aria-keyshortcuts={key}
+      aria-label={`${key} ${name} snapshot`}
+      disabled={off}
+      onClick={() => snapshots.step(by)}
+    >
+      {key}
+    </button>
+  );
+  return (
+    <>
+      {step(-1, '[', 'older', at <= 0)}
+      <span class="snap-at">
+        {at + 1} of {list.length}
+      </span>
+      {step(1, ']', 'newer', at >= list.length - 1)}
+    </>
+  );
+}
+
+// One is a single snapshot: its threads, and the chosen one in full.
+function One(props: { shared: Shared; answer: SnapshotAnswer; thread: SnapshotThread | null }) {
+  const { shared, answer, thread } = props;
+  const snapshots = snapshotsOf(shared.model);
+  const taken = snapshots.state.value;
+  const followed = thread === null ? undefined : snapshots.followed.value.get(thread);
+  const stood = sourceOf(answer);
+  const source = useMemo(() => ({ ...stood, later: followed?.blocks ?? [] }), [stood, followed]);
+  const moved = useMemo(() => movedThreads(taken), [taken]);
+  const before = thread === null ? undefined : threadBefore(taken, thread);
+  return (
+    <div class="snap">
+      <Threads shared={shared} answer={answer} thread={thread} moved={moved} />
+      {thread !== null && (
+        <>
+          <CallStack key={`f${thread.tid}`} shared={shared} thread={thread} />
+          <Code key={`c${thread.tid}`} shared={shared} thread={thread} />
+          <Registers shared={shared} thread={thread} before={before} source={source} />
+          <StackMemory
+            shared={shared}
+            thread={thread}
+            before={before}
+            source={source}
+            followed={followed}
+            follow={() => void snapshots.follow(thread, stood)}
+          />
+        </>
+      )}
+    </div>
+  );
+}
+
 export function Snapshot(props: { shared: Shared }) {
   const { shared } = props;
   const { model, identity } = shared;
   const snapshots = snapshotsOf(model);
   const taken = snapshots.state.value;
-  const reason = whyNot(model);
+  const auto = snapshots.auto.value;
+  const cannot = whyNot(model);
+  const reason = cannot ?? (auto.on ? 'One is taken every second.' : null);
   const answer = taken.list[taken.at] ?? null;
+  const flame = shared.params.get('view') === 'flame';
+  useAddressKey(shared);
   useEffect(() => void askConfig(), []);
   useEffect(
     () =>
@@ -349,13 +282,11 @@ export function Snapshot(props: { shared: Shared }) {
       ]),
     [snapshots],
   );
-  const regions = useMemo(() => regionsOf(answer?.maps ?? []), [answer]);
   const tid = Number(shared.params.get('tid') ?? Number.NaN);
   const thread = answer?.threads.find((t) => t.tid === tid) ?? answer?.threads[0] ?? null;
   const missed = answer?.not_stopped.map((t) => `Thread ${t.tid} was not stopped: ${t.reason}`) ?? [];
   const astray =
     answer !== null && !Number.isNaN(tid) && thread?.tid !== tid ? [`Thread ${tid} is not in this snapshot.`] : [];
-  const take = () => void takeSnapshot(model);
   return (
     <PanelBox
       id="snapshot"
@@ -370,11 +301,12 @@ export function Snapshot(props: { shared: Shared }) {
             disabled={reason !== null}
             aria-disabled={taken.running || undefined}
             title={reason ?? undefined}
-            onClick={take}
+            onClick={() => void takeSnapshot(model)}
           >
-            {taken.running ? 'Waiting for the snapshot…' : 'Take snapshot – stops all threads for some ms'}{' '}
+            {taken.running && !auto.on ? 'Waiting for the snapshot…' : 'Take snapshot – stops all threads for some ms'}{' '}
             <kbd class="key">S</kbd>
           </button>
+          <Every model={model} reason={cannot} />
           {reason !== null && <span class="snap-reason">{visible(reason)}</span>}
           {answer !== null && (
             <span class="snap-cost">
@@ -388,36 +320,24 @@ export function Snapshot(props: { shared: Shared }) {
           <>
             <button
               type="button"
-              class="button button-text"
-              aria-keyshortcuts="["
-              aria-label="[ older snapshot"
-              disabled={taken.at <= 0}
-              onClick={() => snapshots.step(-1)}
+              class={flame ? 'button button-text button-on' : 'button button-text'}
+              aria-pressed={flame}
+              onClick={() => shared.set({ view: flame ? undefined : 'flame' })}
             >
-              [
+              Flame graph
             </button>
-            <span class="snap-at">
-              {taken.at + 1} of {taken.list.length}
-            </span>
-            <button
-              type="button"
-              class="button button-text"
-              aria-keyshortcuts="]"
-              aria-label="] newer snapshot"
-              disabled={taken.at >= taken.list.length - 1}
-              onClick={() => snapshots.step(1)}
-            >
-              ]
-            </button>
-            <CopyAs
-              what="snapshot"
-              items={[
-                { name: 'text', text: () => snapshotText(answer) },
-                { name: 'this thread', text: () => (thread === null ? '' : threadText(thread)) },
-                { name: 'JSON', text: () => JSON.stringify(answer, null, 2) },
-                { name: 'curl', text: () => curlPost(requestBody(identity)) },
-              ]}
-            />
+            {!flame && <Ring model={model} />}
+            {!flame && (
+              <CopyAs
+                what="snapshot"
+                items={[
+                  { name: 'text', text: () => snapshotText(answer) },
+                  { name: 'this thread', text: () => (thread === null ? '' : threadText(thread)) },
+                  { name: 'JSON', text: () => JSON.stringify(answer, null, 2) },
+                  { name: 'curl', text: () => curlPost(requestBody(identity)) },
+                ]}
+              />
+            )}
           </>
         )
       }
@@ -433,6 +353,7 @@ export function Snapshot(props: { shared: Shared }) {
         )
       }
     >
+      {auto.ended !== null && <Warnings list={[auto.ended]} />}
       {taken.failure !== null &&
         (answer === null ? (
           <Refused failure={taken.failure} what="a snapshot" />
@@ -445,20 +366,12 @@ export function Snapshot(props: { shared: Shared }) {
         ) : (
           taken.failure === null && <Empty shared={shared} />
         )
+      ) : flame ? (
+        <Flame shared={shared} list={taken.list} tid={thread?.tid ?? null} />
       ) : (
         <>
           <Warnings list={[...astray, ...missed, ...answer.warnings]} />
-          <div class="snap">
-            <Threads shared={shared} answer={answer} thread={thread} />
-            {thread !== null && (
-              <>
-                <CallStack key={`f${thread.tid}`} shared={shared} thread={thread} />
-                <Code shared={shared} thread={thread} />
-                <Registers shared={shared} thread={thread} before={threadBefore(taken, thread)} regions={regions} />
-                <StackMemory shared={shared} thread={thread} regions={regions} />
-              </>
-            )}
-          </div>
+          <One shared={shared} answer={answer} thread={thread} />
         </>
       )}
     </PanelBox>

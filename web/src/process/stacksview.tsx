@@ -8,7 +8,7 @@ import type { StacksAnswer } from '../wire.gen';
 import type { Shared } from './context';
 import { CopyAs, curlOf } from './copy';
 import { FilterField } from './field';
-import { Frames } from './framesview';
+import { Frames, useAddressKey } from './framesview';
 import { matcher } from './match';
 import type { Panel } from './panel';
 import { FetchedBody, PanelBox, Provenance, Refresh, Warnings } from './parts';
@@ -124,6 +124,7 @@ export function Stacks(props: { shared: Shared; panel: Panel<StacksAnswer> }) {
   const ended = shared.model.ended.value !== null;
   const { data } = state;
   const { identity } = shared;
+  useAddressKey(shared);
   const [limit, setLimit] = useState(maxGroupsShown);
   const all = useMemo(() => groupStacks(data?.threads ?? []), [data]);
   const line = shared.params.get('q') ?? '';
