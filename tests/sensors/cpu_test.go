@@ -246,7 +246,7 @@ func TestWindowsHold(t *testing.T) {
 			t.Errorf("window %d is of %d, the one before of %d", i, a.CapturedAt, all[i-1].CapturedAt)
 		}
 	}
-	if running == 0 {
+	if running == 0 && cpus > 1 { // on a single one it is the reader that runs when windows end
 		t.Error("a process that computed all the time was never seen on a processor")
 	}
 }

@@ -283,18 +283,21 @@ func TestRenamed(t *testing.T) {
 // The same figures from each way of counting that this kernel offers.
 func TestExactByEveryWay(t *testing.T) {
 	own(t)
-	for _, c := range []struct {
+	ways := []struct {
 		name string
 		o    bpf.Options
 	}{
-		{"as usual", bpf.Options{}},
 		{"no fentry", bpf.Options{WithoutFentry: true}},
 		{"no fentry, no kfuncs", bpf.Options{WithoutFentry: true, WithoutKfuncs: true}},
 		{"no socket lengths", bpf.Options{WithoutLengths: true}},
 		{"no socket lengths, no fentry", bpf.Options{WithoutLengths: true, WithoutFentry: true}},
 		{"no socket lengths, no fentry, no kfuncs", bpf.Options{WithoutLengths: true, WithoutFentry: true, WithoutKfuncs: true}},
 		{"no path walk", bpf.Options{WithoutPathWalk: true}},
-	} {
+	}
+	if testing.Short() && vm != "" { // each takes a while there; package bpf's own tests have them all too
+		ways = ways[:1]
+	}
+	for _, c := range ways {
 		t.Run(c.name, func(t *testing.T) {
 			w := drain(t, c.o)
 			exactly(t, w, begin(t))

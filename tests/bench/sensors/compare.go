@@ -35,7 +35,7 @@ const (
 )
 
 func rows() []row {
-	source := filepath.Join(bin, "../c/fixture.c")
+	source := filepath.Join(bin, "../../sensors/testdata/fixture.c")
 	object := filepath.Join(bin, "sensors-compiled.o")
 	gcc := func(ctx context.Context) (float64, error) {
 		return command(ctx, "gcc", "-O2", "-pthread", "-c", "-o", object, source)

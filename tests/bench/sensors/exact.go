@@ -22,7 +22,7 @@ type path struct {
 var paths = []path{
 	{"1-byte read", "read", 20000, all, 900, "filetop -a", 4205, 1. / 4},
 	{"pipe write and read", "pipe", 10000, all, 1800, "", 0, 0},
-	{"two context switches", "yield", 10000, cpu, 650, "cpudist", 4723, 1. / 6},
+	{"two context switches", "yield", 10000, cpu, 765, "cpudist", 4723, 1. / 6},
 	{"getppid", "getppid", 20000, all, 20, "", 0, 0}, // fexit costs nothing elsewhere
 }
 
