@@ -382,9 +382,17 @@ func (s *cpuSensor) unresolved() uint64 { return s.missed.u64(0) }
 func (s *cpuSensor) close() error { return s.unit.close() }
 
 // maxHeldBack is the time in ns that a CPU's account carries into later windows.
-// What is over is no delay but two clocks that differ: the scheduler's and the
-// one that windows are measured with.
-const maxHeldBack = 50_000_000
+// A CPU without a tick brings its sums up to date once a second only.
+const maxHeldBack = 2_000_000_000
+
+// What is held back for standing windows on end and is more than allowance is no
+// delay but two clocks that differ: the scheduler's and the one that windows are
+// measured with. It melts by a part of the window that no clock is corrected by.
+const (
+	standing  = 100
+	allowance = 20_000_000 // ns
+	melt      = 1000       // parts
+)
 
 // account is what one CPU gave to processes, and how much of it was reported.
 // Part of a slice may be reported before the slice ends, and a window never
@@ -392,6 +400,7 @@ const maxHeldBack = 50_000_000
 type account struct {
 	entries []entry
 	index   map[Process]int
+	held    int // windows on end that left more than allowance
 }
 
 type entry struct {
@@ -451,23 +460,43 @@ func (a *account) settle(width uint64, report func(Process, uint64)) {
 			}
 		}
 	}
+	a.melt(int64(width))
 	kept, room := a.entries[:0], int64(maxHeldBack)
 	clear(a.index)
 	for _, e := range a.entries {
+		e.ahead = max(e.ahead, -room)
+		room += min(0, e.ahead)
 		// A slice that ended between the bank and the cell is in neither: it
 		// comes with the next window. One that does not come then was lost.
 		if e.ahead == 0 || e.ahead > 0 && !e.isSeen && e.absent {
-			continue
-		}
-		e.ahead = max(e.ahead, -room)
-		room += min(0, e.ahead)
-		if e.ahead == 0 {
 			continue
 		}
 		a.index[e.process] = len(kept)
 		kept = append(kept, entry{process: e.process, ahead: e.ahead, absent: !e.isSeen})
 	}
 	a.entries = kept
+}
+
+// melt gives up a little of what has been held back for too long.
+func (a *account) melt(width int64) {
+	held := int64(0)
+	for _, e := range a.entries {
+		held -= min(0, e.ahead)
+	}
+	if held <= allowance {
+		a.held = 0
+		return
+	}
+	if a.held++; a.held <= standing {
+		return
+	}
+	left := width / melt
+	for i := range a.entries {
+		e := &a.entries[i]
+		less := min(left, max(0, -e.ahead))
+		e.ahead += less
+		left -= less
+	}
 }
 
 func compareProcess(a, b Process) int {

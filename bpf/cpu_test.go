@@ -137,10 +137,7 @@ func TestCPUEqualsSchedstat(t *testing.T) {
 			pid := started(t, c.role)
 			stop(t, pid)
 			var w Window
-			for range 4 {
-				time.Sleep(20 * time.Millisecond)
-				drain(t, s, &w)
-			}
+			settled(t, s.cpu, func() { drain(t, s, &w) }, pid)
 			before := readThreads(t, pid)
 			unix.Kill(pid, unix.SIGCONT)
 			var got threads
@@ -172,10 +169,7 @@ func TestCPUEqualsSchedstat(t *testing.T) {
 				take()
 			}
 			stop(t, pid)
-			for range 4 { // the last slices, and what a window was too narrow for
-				time.Sleep(20 * time.Millisecond)
-				take()
-			}
+			settled(t, s.cpu, take, pid)
 			after := readThreads(t, pid)
 			want := threads{after.run - before.run, after.switches - before.switches}
 			// A kernel that hides switches of some threads hides who comes after.
@@ -192,6 +186,26 @@ func TestCPUEqualsSchedstat(t *testing.T) {
 			}
 		})
 	}
+}
+
+// settled takes windows until no account holds anything back for processes that do
+// not run.
+func settled(t *testing.T, s *cpuSensor, take func(), pids ...int) {
+	t.Helper()
+	windows := 0
+	eventually(t, "the accounts are even", func() bool {
+		time.Sleep(20 * time.Millisecond)
+		take()
+		windows++
+		for _, a := range s.accounts {
+			for _, e := range a.entries {
+				if slices.Contains(pids, int(e.process.TGID)) {
+					return false
+				}
+			}
+		}
+		return windows >= 4
+	})
 }
 
 func drain(t *testing.T, s *Sensors, w *Window) {
@@ -230,10 +244,7 @@ func TestShortLivedProcesses(t *testing.T) {
 			take()
 		}
 	}
-	for range 4 { // what a window was too narrow for
-		time.Sleep(20 * time.Millisecond)
-		take()
-	}
+	settled(t, s.cpu, take, pids...)
 	// A kernel that hides switches of some threads hides who comes after.
 	hidden := s.Status().Unresolved
 	missing := uint64(0)

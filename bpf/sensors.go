@@ -179,6 +179,8 @@ func (s *Sensors) Drain(w *Window) error {
 		return ErrClosed
 	}
 	w.CPU, w.IPC, w.Files = w.CPU[:0], w.IPC[:0], w.Files[:0]
+	w.Began, w.Ended = s.last, time.Now() // a window ends when its bank does
+	s.last = w.Ended
 	if s.cpu != nil {
 		s.cpu.flip()
 	}
@@ -186,8 +188,6 @@ func (s *Sensors) Drain(w *Window) error {
 		s.io.flip()
 	}
 	time.Sleep(settleTime)
-	w.Began, w.Ended = s.last, time.Now()
-	s.last = w.Ended
 	var err error
 	if s.cpu != nil {
 		err = s.cpu.collect(w)
