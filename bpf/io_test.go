@@ -468,3 +468,43 @@ func TestProgramsAndHooks(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSlotReader reads tables of any content, as a program that is in the middle
+// of its work may leave them.
+func FuzzSlotReader(f *testing.F) {
+	s := newSlotTable(2)
+	s.claim(2, 0, 10, 100, 5)
+	s.claim(2, 1, 10, 101, 5)
+	f.Add([]byte(s.r.slots), []byte(s.r.heads), uint32(2))
+	f.Add([]byte{1}, []byte{2, 0, 0, 0, 1}, uint32(2))
+	f.Fuzz(func(t *testing.T, slots, heads []byte, epoch uint32) {
+		s := newSlotTable(2)
+		copy(s.r.slots, slots)
+		copy(s.r.heads, heads)
+		got := s.r.bank(nil, epoch)
+		if len(got) > s.r.perBank {
+			t.Fatalf("%d rows of %d slots", len(got), s.r.perBank)
+		}
+		for _, c := range got {
+			if c.key.process.TGID == 0 || c.key.resource.Kind < Pipe || c.key.resource.Kind > File {
+				t.Errorf("row %+v of no process or kind", c)
+			}
+		}
+		if late := s.r.late(nil); len(late) != 0 {
+			t.Errorf("%d rows late, though nothing changed", len(late))
+		}
+	})
+}
+
+// FuzzSpill reads elements of any content.
+func FuzzSpill(f *testing.F) {
+	f.Add(make([]byte, ioSpillKeySize), make([]byte, ioSpillValueSize))
+	f.Add([]byte{1}, []byte{})
+	f.Fuzz(func(t *testing.T, k, v []byte) {
+		if c, ok := parseSpill(k, v); !ok && c != (counted{}) {
+			t.Errorf("refused, but %+v", c)
+		} else if ok && c.key.process.TGID == 0 {
+			t.Errorf("row %+v of no process", c)
+		}
+	})
+}
