@@ -138,6 +138,9 @@ type objectReader struct {
 
 // contents reads a section; debug/elf does not bound what NOBITS claims.
 func contents(s *delf.Section) ([]byte, error) {
+	if s.Flags&delf.SHF_COMPRESSED != 0 {
+		return nil, errors.New("is compressed")
+	}
 	if s.Size > objectLimit {
 		return nil, fmt.Errorf("%d bytes are too many", s.Size)
 	}
@@ -146,9 +149,6 @@ func contents(s *delf.Section) ([]byte, error) {
 			return nil, fmt.Errorf("%d bytes are too many", s.Size)
 		}
 		return make([]byte, s.Size), nil
-	}
-	if s.Flags&delf.SHF_COMPRESSED != 0 {
-		return nil, errors.New("is compressed")
 	}
 	b := make([]byte, s.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(s, 0, int64(s.Size)), b); err != nil {

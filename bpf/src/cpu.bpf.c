@@ -16,7 +16,7 @@ const volatile u32 ns_inum = 0; /* the reader's PID namespace; 0 is the first, w
 volatile u32 epoch __attribute__((section(".data"))) = 1;
 
 volatile u64 lost;   /* switches without a place */
-volatile u64 missed; /* slices whose beginning no program saw: a kernel may leave out some switches, and has */
+volatile u64 missed; /* switches that no program saw: a kernel may leave some out, and has */
 
 struct slot {
 	u32 epoch; /* 0 while it is being filled */
@@ -158,6 +158,27 @@ INLINE u32 reader_pid(u32 cpu, struct task_struct *leader, u32 tgid, u64 start)
 	return pid_in(leader, ns_inum);
 }
 
+enum { MAX_RT_PRIO = 100 }; /* include/linux/sched/prio.h */
+
+/* recover books a thread whose arrival no program saw. The fair class keeps the sum at which it took a thread up; the
+ * slice of the one before is gone. */
+NOINLINE void recover(u32 cpu, struct cell *cell, struct task_struct *prev)
+{
+	struct task_struct *leader = prev->group_leader;
+
+	__sync_fetch_and_add(&missed, 1);
+	if (prev->prio < MAX_RT_PRIO)
+		return;
+	cell->seq++;
+	barrier();
+	cell->start = leader->start_boottime;
+	cell->tgid = prev->tgid;
+	cell->pid = reader_pid(cpu, leader, cell->tgid, cell->start);
+	barrier();
+	cell->seq++;
+	add(cpu, cell, prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime);
+}
+
 /* preempt, prev, next: the order of 5.10 to 6.18 and later, whatever follows. */
 SEC("tp_btf/sched_switch")
 int cpu_switch(u64 *ctx)
@@ -172,7 +193,7 @@ int cpu_switch(u64 *ctx)
 		if (cell->tgid)
 			add(cpu, cell, prev->se.sum_exec_runtime - cell->sum_in);
 	} else if (cell->task && prev->pid) {
-		__sync_fetch_and_add(&missed, 1);
+		recover(cpu, cell, prev);
 	}
 
 	struct task_struct *leader = next->group_leader;

@@ -35,6 +35,7 @@ struct pid {
 
 struct sched_entity {
 	u64 sum_exec_runtime;
+	u64 prev_sum_exec_runtime;
 };
 
 struct qstr {
@@ -99,6 +100,7 @@ struct files_struct {
 struct task_struct {
 	struct thread_info thread_info;
 	u32 flags;
+	int prio;
 	int pid;
 	int tgid;
 	struct sched_entity se;
