@@ -220,7 +220,7 @@ func TestErrorStatuses(t *testing.T) {
 		{"POST", "/api/processes/snapshot", 415, "not_json"},
 		{"GET", "/api/system/nothing", 404, "not_found"},
 		{"GET", "/metrics", 404, "not_found"},
-		{"GET", "/space", 404, "not_found"},
+		{"GET", "/nowhere", 404, "not_found"},
 		{"GET", "/runs", 404, "not_found"},
 		{"GET", "/index.html", 404, "not_found"},
 		{"GET", "/README", 404, "not_found"},
