@@ -82,6 +82,12 @@ func startTarget(t *testing.T, args ...string) *target {
 func startProgram(t *testing.T, cmd *exec.Cmd) *target {
 	t.Helper()
 	cmd.Stderr = os.Stderr
+	// A group of its own with its parent in the same session: an orphaned group, as a
+	// test started by a service manager has, ignores SIGTSTP.
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &unix.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

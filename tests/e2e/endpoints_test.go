@@ -180,7 +180,7 @@ func TestErrors(t *testing.T) {
 		{"GET", "/api/processes/memory?" + id + "&address=1&length=65537", 400, "invalid_length"},
 		{"GET", "/api/processes?io=yes", 400, "invalid_io"},
 		{"GET", "/nothing", 404, "not_found"},
-		{"GET", "/api/system/topology", 404, "not_found"},
+		{"GET", "/api/system/nothing", 404, "not_found"},
 		{"POST", "/api/processes", 405, "method_not_allowed"},
 		{"GET", fmt.Sprintf("/api/processes/context?pid=%d&start_time_ticks=1", pid), 410, "process_gone"},
 		{"GET", "/api/processes/observation?" + dead, 410, "process_gone"},
