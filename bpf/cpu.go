@@ -376,7 +376,8 @@ func (s *cpuSensor) readCell(cpu int) (cell, bool) {
 
 func (s *cpuSensor) lostCount() uint64 { return s.lost.u64(0) + s.dropped }
 
-// unresolved returns the slices that nobody can be given.
+// unresolved returns the switches that no program saw: the time of the thread that
+// left is in no window.
 func (s *cpuSensor) unresolved() uint64 { return s.missed.u64(0) }
 
 func (s *cpuSensor) close() error { return s.unit.close() }

@@ -33,7 +33,7 @@ type Status struct {
 	Coverage        []string // what CPU and IPC do not count here, or count in another way
 	FilesCoverage   []string // the same for files
 	Lost            uint64   // CPU and IPC observations that found no place
-	Unresolved      uint64   // operations of kernel threads and of files that were gone; time on a CPU whose beginning was not seen
+	Unresolved      uint64   // operations of kernel threads and of files that were gone; switches that no program saw
 	FilesLost       uint64   // file observations that found no place
 }
 
