@@ -152,6 +152,13 @@ test('stale: the lamp counts, the chart stays; one event makes it live again', a
   await tick(page, fixture);
   await page.waitForSelector('.lamp:has-text("LIVE")');
   await page.waitForSelector('.lamp:has-text("STALE")');
+  // The lanes go on with the chart: what is not known is hatched at their right end.
+  const inked = () =>
+    page.$eval('.lanes-canvas', (canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(canvas.width - 12, 0, 12, canvas.height);
+      return data.some((value, i) => i % 4 === 3 && value > 0);
+    });
+  await eventually(inked, 'a hatched end of the lanes');
   await tick(page, fixture);
   await page.waitForSelector('.lamp:has-text("LIVE")');
 });
@@ -409,6 +416,9 @@ test('overview: a figure of the bar chooses the large chart; charts have a sente
   assert.ok((await page.locator('.top-charts .chart-table tbody tr').count()) >= 4);
   await page.goBack();
   await page.waitForSelector('.top-charts [data-chart="chart-cpu"]');
+  // Each lane stands beside its name, however many there are.
+  const lanesHigh = await page.$eval('.lanes-canvas', (e) => e.clientHeight / e.closest('.lanes').querySelectorAll('.lanes-name').length);
+  assert.equal(lanesHigh, await page.$eval('.lanes-name', (e) => e.clientHeight));
   const lanes = await page.locator('.lanes-canvas').getAttribute('aria-label');
   assert.match(lanes, /thread 3310 postgres: running \d+ %, disk wait \d+ % of samples/);
 });

@@ -389,6 +389,10 @@ test('what every flame graph says first, and folded stacks', () => {
   const at = (...times) => times.map((t) => sample(t, thread(1, 'main a;b')));
   assert.equal(flame.headText(at(0)), '1 sample, it stopped the target 1.8 ms');
   assert.equal(flame.headText(at(0, 1000, 2010)), '3 samples, 1/s, each stopped the target 1.8 ms, 5.4 ms in all');
+  const uneven = at(0, 1000, 2000);
+  uneven[1].paused_ms = 190;
+  assert.match(flame.headText(uneven), /each stopped the target 1\.8 ms, at most 190 ms, 194 ms in all/);
+  assert.equal(flame.headText([]), 'no samples');
   assert.equal(flame.paceText(at(0, 12000, 24100)), '1 every 12 s');
   assert.equal(flame.paceText(at(0, 1000, 9000)), 'at uneven times');
   assert.equal(flame.foldedText(at(0, 1), LEFT), 'main;a b 2\n');
@@ -425,4 +429,14 @@ test('what changed: words of the stack at the same address, threads that stand e
   ];
   assert.deepEqual([...snapshot.movedThreads({ list, at: 1 })], [2, 3]);
   assert.equal(snapshot.movedThreads({ list, at: 0 }), null);
+});
+
+test('the ring keeps 20, fewer of a process with very many threads, two at least', () => {
+  const of = (n) => ({ threads: { length: n } });
+  const fill = (n, times) =>
+    Array.from({ length: times }, () => of(n)).reduce((list, one) => snapshot.ringWith(list, one), []);
+  assert.equal(fill(6, 30).length, snapshot.maxSnapshots);
+  assert.equal(fill(1000, 30).length, 20);
+  assert.equal(fill(4096, 30).length, 4);
+  assert.equal(fill(snapshot.maxRingThreads, 30).length, 2);
 });

@@ -43,14 +43,35 @@ export interface Flame {
 }
 
 interface Step {
+  readonly key: string;
   readonly name: string;
   readonly module: string | null;
   readonly source: string | null;
   readonly inlined: boolean;
 }
 
+type Named = Pick<Step, 'name' | 'module' | 'inlined'>;
+const keyOf = (step: Named) => `${step.inlined ? 'i' : 'f'}${step.name}\0${step.module ?? ''}`;
+
+// keyed makes a step; one without a place in the code has its name alone.
+function keyed(name: string, module: string | null = null, source: string | null = null, inlined = false): Step {
+  return { key: keyOf({ name, module, inlined }), name, module, source, inlined };
+}
+
+// The stacks of a snapshot are worked out once, however often a graph is made of them.
+const known = new WeakMap<SnapshotThread, readonly Step[]>();
+
 // stepsOf is a call stack from the root on, a row for each inlined function.
-export function stepsOf(thread: SnapshotThread): Step[] {
+export function stepsOf(thread: SnapshotThread): readonly Step[] {
+  let steps = known.get(thread);
+  if (steps === undefined) {
+    steps = stepsFrom(thread);
+    known.set(thread, steps);
+  }
+  return steps;
+}
+
+function stepsFrom(thread: SnapshotThread): Step[] {
   const steps = frameRows(thread.call_stack)
     .slice(0, maxFlameDepth)
     .map((row): Step => {
@@ -58,16 +79,13 @@ export function stepsOf(thread: SnapshotThread): Step[] {
       const name =
         row.name ?? (row.inlined ? 'inlined' : module === null ? 'no symbol' : `no symbol in ${baseName(module)}`);
       const source = row.file === null ? null : `${row.file}${row.line === null ? '' : `:${row.line}`}`;
-      return { name, module, source, inlined: row.inlined };
+      return keyed(name, module, source, row.inlined);
     });
   const all = thread.call_stack.length;
   if (all > 0 && steps.length === maxFlameDepth) {
-    steps.push({ name: 'deeper frames left out', module: null, source: null, inlined: false });
+    steps.push(keyed('deeper frames left out'));
   }
-  if (all === 0) {
-    const name = thread.error === null ? 'no frames' : 'not read';
-    return [{ name, module: null, source: null, inlined: false }];
-  }
+  if (all === 0) return [keyed(thread.error === null ? 'no frames' : 'not read')];
   return steps.reverse();
 }
 
@@ -80,7 +98,6 @@ interface Building {
 }
 
 const building = (step: Step, order: number): Building => ({ step, total: 0, self: 0, order, children: new Map() });
-const keyOf = (step: Step) => `${step.inlined ? 'i' : 'f'}${step.name}\0${step.module ?? ''}`;
 
 function wanted(thread: SnapshotThread, options: Options): boolean {
   return !(options.onlyRunning && thread.syscall !== null);
@@ -88,8 +105,8 @@ function wanted(thread: SnapshotThread, options: Options): boolean {
 
 // columnOf are the stacks of one snapshot that are looked at. In time order a snapshot
 // without the thread has its column all the same.
-function columnOf(answer: SnapshotAnswer, options: Options): Step[][] {
-  const plain = (name: string): Step[][] => [[{ name, module: null, source: null, inlined: false }]];
+function columnOf(answer: SnapshotAnswer, options: Options): (readonly Step[])[] {
+  const plain = (name: string): Step[][] => [[keyed(name)]];
   if (options.order === 'left') return answer.threads.filter((t) => wanted(t, options)).map(stepsOf);
   const thread = answer.threads.find((t) => t.tid === options.tid);
   if (thread === undefined) return plain('not in this snapshot');
@@ -99,7 +116,7 @@ function columnOf(answer: SnapshotAnswer, options: Options): Step[][] {
 // flameOf builds the graph. 'left' merges all threads of all snapshots and puts the
 // widest box of a row first; 'time' has a column for each snapshot, of one thread.
 export function flameOf(list: readonly SnapshotAnswer[], options: Options): Flame {
-  const root = building({ name: 'all', module: null, source: null, inlined: false }, 0);
+  const root = building(keyed('all'), 0);
   let left = 0;
   let made = 1;
   let units = 0;
@@ -112,9 +129,9 @@ export function flameOf(list: readonly SnapshotAnswer[], options: Options): Flam
       const chain: Building[] = [];
       let same = options.order === 'time' && open.length > 0;
       for (const [depth, step] of steps.entries()) {
-        const key = keyOf(step);
+        const { key } = step;
         const before = open[depth];
-        same &&= before !== undefined && keyOf(before.step) === key;
+        same &&= before !== undefined && before.step.key === key;
         const id = options.order === 'left' || same ? key : `${column}\0${key}`;
         let next = options.order === 'time' && same ? before : at.children.get(id);
         if (next === undefined) {
@@ -295,9 +312,11 @@ export function headText(list: readonly SnapshotAnswer[]): string {
   const paused = list.map((answer) => answer.paused_ms);
   if (n === 0) return 'no samples';
   const sum = paused.reduce((all, ms) => all + ms, 0);
-  const pace = paceText(list);
   if (n === 1) return `1 sample, it stopped the target ${pauseText(sum)}`;
-  return `${n} samples${pace === '' ? '' : `, ${pace}`}, each stopped the target ${pauseText(median(paused))}, ${pauseText(sum)} in all`;
+  const middle = median(paused);
+  const longest = Math.max(...paused);
+  const one = `${pauseText(middle)}${longest > 2 * middle ? `, at most ${pauseText(longest)}` : ''}`;
+  return `${n} samples, ${paceText(list)}, each stopped the target ${one}, ${pauseText(sum)} in all`;
 }
 
 // foldedText is the graph as folded stacks, the form other flame graph tools read.

@@ -7,7 +7,7 @@ import { percent, visible } from '../format';
 import { palette } from '../palette';
 import { dark } from '../settings';
 import type { Thread } from '../wire.gen';
-import { busiest, type Lane, laneOf, type Seen, SPAN_MS } from './ring';
+import { busiest, gapsOf, type Lane, laneOf, type Seen, SPAN_MS } from './ring';
 
 export const maxLanes = 6;
 const ROW = 17;
@@ -60,11 +60,30 @@ function laneSentence(lane: Lane): string {
   return `thread ${lane.tid} ${visible(lane.name)}: running ${share('R')} %, disk wait ${share('D')} % of samples`;
 }
 
-export function Lanes(props: { seen: Seen; threads: readonly Thread[]; end: number }) {
+// hatch marks a span that nothing is known of, over all lanes.
+function hatch(ctx: CanvasRenderingContext2D, a: number, b: number, height: number): void {
+  if (b <= a) return;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(a, 0, b - a, height);
+  ctx.clip();
+  ctx.strokeStyle = palette().role('line2');
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  for (let x = a - height; x < b; x += 6) {
+    ctx.moveTo(x, height);
+    ctx.lineTo(x + height, 0);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
+// Lanes ends at `end`; what is known ends at `known`, the same unless the stream is stale.
+export function Lanes(props: { seen: Seen; threads: readonly Thread[]; known: number; end: number; ended: boolean }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const tids = busiest(props.seen.lanes, props.threads, maxLanes);
   const names = new Map(props.threads.map((t) => [t.tid, t.name]));
-  const lanes = tids.map((tid) => laneOf(props.seen.lanes, tid, names.get(tid) ?? '', props.end));
+  const lanes = tids.map((tid) => laneOf(props.seen.lanes, tid, names.get(tid) ?? '', props.known));
   const theme = dark.value;
   useEffect(() => {
     const element = canvas.current;
@@ -74,17 +93,26 @@ export function Lanes(props: { seen: Seen; threads: readonly Thread[]; end: numb
       const ratio = devicePixelRatio || 1;
       const width = element.clientWidth;
       const height = lanes.length * ROW;
+      // A lane is as high as its name beside it.
+      element.style.height = `${height}px`;
       element.width = Math.round(width * ratio);
       element.height = Math.round(height * ratio);
       ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
       ctx.clearRect(0, 0, width, height);
-      for (const [i, lane] of lanes.entries()) drawLane(ctx, lane, i * ROW, width, props.end - SPAN_MS);
+      const from = props.end - SPAN_MS;
+      const x = (time: number) => ((time - from) / SPAN_MS) * width;
+      for (const gap of gapsOf(props.seen.points)) hatch(ctx, x(gap.from), x(gap.to), height);
+      hatch(ctx, x(props.known), width, height);
+      for (const [i, lane] of lanes.entries()) drawLane(ctx, lane, i * ROW, width, from);
+      if (!props.ended) return;
+      ctx.fillStyle = palette().role('bad');
+      ctx.fillRect(Math.min(width, x(props.known)) - 2, 0, 2, height);
     };
     draw();
     const sizes = new ResizeObserver(draw);
     sizes.observe(element);
     return () => sizes.disconnect();
-  }, [props.seen, props.end, theme, lanes.length]);
+  }, [props.seen, props.end, props.ended, theme, lanes.length]);
 
   return (
     <div class="lanes">

@@ -18,6 +18,11 @@ import { FIGURES, type Figure, gapsOf, type Point, SPAN_MS } from './ring';
 
 const TOP_HEIGHT = 108;
 
+// endOf is the right edge of charts and lanes: they go on by the silence of a stale stream.
+function endOf(view: View, shared: Shared): number {
+  return view.end + (shared.model.heldAt.value === null ? shared.model.silence(now.value) : 0);
+}
+
 function chartProps(kind: ChartKind, view: View, shared: Shared, height: number): ChartProps & { id: string } {
   const { points } = view.seen;
   const of = (figure: Figure) => points.map((p) => p.figures[figure]);
@@ -26,7 +31,7 @@ function chartProps(kind: ChartKind, view: View, shared: Shared, height: number)
     title: kind.title,
     times: points.map((p) => p.time),
     series: kind.lines.map(({ figure, ...line }) => ({ ...line, values: of(figure) })),
-    end: view.end + (shared.model.heldAt.value === null ? shared.model.silence(now.value) : 0),
+    end: endOf(view, shared),
     span: SPAN_MS,
     height,
     gaps: gapsOf(points),
@@ -46,8 +51,10 @@ export function useChart(kind: ChartKind, shared: Shared, height: number): Chart
 }
 
 function ThreadStates(props: { shared: Shared }) {
-  const view = props.shared.model.view.value;
+  const { shared } = props;
+  const view = shared.model.view.value;
   const threads = view.observation?.threads ?? [];
+  const stopped = threads.some((t) => t.state === 'T' || t.state === 't');
   return (
     <section class="panel" aria-labelledby="thread-states" data-region="thread-states">
       <div class="panel-head">
@@ -64,13 +71,24 @@ function ThreadStates(props: { shared: Shared }) {
           <span class="key-item">
             <span class="key-square key-disk" aria-hidden="true" /> disk wait
           </span>
+          {stopped && (
+            <span class="key-item">
+              <span class="key-square key-stopped" aria-hidden="true" /> stopped
+            </span>
+          )}
         </span>
         <span class="panel-caption">
           {threads.length > maxLanes ? `busiest ${maxLanes} of ${count(threads.length)} · ` : ''}sampled 1/s · 60 s
         </span>
       </div>
       <div class="panel-body">
-        <Lanes seen={view.seen} threads={threads} end={view.end} />
+        <Lanes
+          seen={view.seen}
+          threads={threads}
+          known={view.end}
+          end={endOf(view, shared)}
+          ended={shared.model.ended.value !== null}
+        />
       </div>
     </section>
   );

@@ -18,6 +18,10 @@ import { type Bytes, bytesOf, FOLLOW_BYTES, namesOf, pointersOf, type Source, st
 // maxSnapshots are kept; the oldest goes first.
 export const maxSnapshots = 20;
 
+// maxRingThreads are kept over all snapshots: of a process with very many threads
+// fewer snapshots stay, but two at least, to compare them.
+export const maxRingThreads = 20_000;
+
 // maxFollowed blocks are read to follow the pointers of one thread.
 export const maxFollowed = 64;
 const FOLLOW_AT_ONCE = 3;
@@ -112,7 +116,7 @@ export class Snapshots {
         throw new HTTPError(0, 'other_process', 'The answer was for another process.');
       }
       const { list: before, at } = this.state.value;
-      const list = [...before, answer].slice(-maxSnapshots);
+      const list = ringWith(before, answer);
       // One that comes by itself moves the page on only where it stood at the newest.
       const newest = show || at === before.length - 1;
       const kept = Math.max(0, at - (before.length + 1 - list.length));
@@ -195,6 +199,14 @@ export class Snapshots {
     this.over.abort();
     this.latest.cancel();
   }
+}
+
+// ringWith is the ring with one more; the oldest go.
+export function ringWith(list: readonly SnapshotAnswer[], answer: SnapshotAnswer): SnapshotAnswer[] {
+  const ring = [...list, answer].slice(-maxSnapshots);
+  let threads = ring.reduce((sum, one) => sum + one.threads.length, 0);
+  while (threads > maxRingThreads && ring.length > 2) threads -= ring.shift()?.threads.length ?? 0;
+  return ring;
 }
 
 const byAddress = (a: Bytes, b: Bytes) => (a.address < b.address ? -1 : a.address > b.address ? 1 : 0);

@@ -348,7 +348,7 @@ export function Snapshot(props: { shared: Shared }) {
           <span class="provenance">
             {`read by ptrace from the stopped threads · ${ago(Math.max(0, now.value - answer.captured_at))} · ${costText(answer)} ${
               PRIORITY[answer.cost.priority] ?? ''
-            } in ${answer.cost.passes} ${answer.cost.passes === 1 ? 'pass' : 'passes'} · the last ${maxSnapshots} are kept in this page`}
+            } in ${answer.cost.passes} ${answer.cost.passes === 1 ? 'pass' : 'passes'} · the last ${maxSnapshots} are kept in this page, fewer with very many threads`}
           </span>
         )
       }

@@ -16,7 +16,22 @@ import { changedRegisters, type Followed, maxFollowed, stackWords } from './snap
 import { type Hop, type Source, telescope } from './telescope';
 
 function Quoted(props: { text: string }) {
-  return <span class="hop-text"> "{visible(props.text)}"</span>;
+  return (
+    <>
+      {' '}
+      <span class="hop-text">"{visible(props.text)}"</span>
+    </>
+  );
+}
+
+function Name(props: { name: string | null }) {
+  if (props.name === null) return null;
+  return (
+    <>
+      {' '}
+      <span class="hop-name">{visible(props.name)}</span>
+    </>
+  );
 }
 
 // Hops is the chain behind a value whose own place is written already.
@@ -25,28 +40,30 @@ function Hops(props: { shared: Shared; hops: readonly Hop[] }) {
   if (first === undefined) return null;
   return (
     <>
-      {first.name !== null && <span class="hop-name"> {visible(first.name)}</span>}
+      <Name name={first.name} />
       {first.text !== null && <Quoted text={first.text} />}
       {rest.map((hop, i) => {
         const hex = `0x${hop.value.toString(16)}`;
         const to = pointsTo(hop.value, hop.region === null ? [] : [hop.region]);
         return (
-          <span
-            class={hop.stood ? 'hop' : 'hop hop-later'}
-            key={i}
-            title={hop.stood ? undefined : 'read after the stop'}
-          >
+          <>
             {' '}
-            → {hop.region === null ? hex : <Address shared={props.shared} value={hex} text={hex.slice(2)} walked />}
-            {to !== null && (
-              <>
-                {' '}
-                <span class={`kind-text kind-text-${to.region.kind}`}>{to.text}</span>
-              </>
-            )}
-            {hop.name !== null && <span class="hop-name"> {visible(hop.name)}</span>}
-            {hop.text !== null && <Quoted text={hop.text} />}
-          </span>
+            <span
+              class={hop.stood ? 'hop' : 'hop hop-later'}
+              key={i}
+              title={hop.stood ? undefined : 'read after the stop'}
+            >
+              → {hop.region === null ? hex : <Address shared={props.shared} value={hex} text={hex.slice(2)} walked />}
+              {to !== null && (
+                <>
+                  {' '}
+                  <span class={`kind-text kind-text-${to.region.kind}`}>{to.text}</span>
+                </>
+              )}
+              <Name name={hop.name} />
+              {hop.text !== null && <Quoted text={hop.text} />}
+            </span>
+          </>
         );
       })}
     </>
