@@ -69,26 +69,6 @@ func (w *windows) runtime(p id) (ns uint64) {
 
 func near(got, want, part float64) bool { return math.Abs(got-want) <= part*want }
 
-// attempt calls f until it is content. A kernel that runs no program at a switch,
-// as some do now and then under load, leaves a slice out; that is counted as
-// unresolved, and only then there is another attempt.
-func attempt(w *windows, f func() error) {
-	w.t.Helper()
-	const most = 5
-	for n := 1; ; n++ {
-		before := w.status().Unresolved
-		err := f()
-		if err == nil {
-			return
-		}
-		if missed := w.status().Unresolved - before; missed == 0 || n == most {
-			w.t.Errorf("attempt %d, %d unresolved: %v", n, missed, err)
-			return
-		}
-		w.t.Logf("attempt %d: %v", n, err)
-	}
-}
-
 // A process sleeps, computes on its only thread or pings another, and sleeps
 // again: what the windows add up to is what the kernel has on its account.
 func TestCPUOfAProcess(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,12 @@ var (
 	vm      = os.Getenv("PROCINSH_VM") // kernel version of the machine of tests/vm, "" elsewhere
 )
 
-func TestMain(m *testing.M) { os.Exit(with(m)) }
+func TestMain(m *testing.M) {
+	// The server is told to end when the thread that started it does, and package
+	// bpf ends threads.
+	runtime.LockOSThread()
+	os.Exit(with(m))
+}
 
 func with(m *testing.M) int {
 	var err error

@@ -624,7 +624,6 @@ static void brief(long n) {
 }
 
 static int serve(void) {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_IGN);
 	static char out[1 << 20];
 	setvbuf(stdout, out, _IOFBF, sizeof out); // answers go out whole, and are no business of what is counted
@@ -731,7 +730,6 @@ static int launch(char **argv) {
 	(void)timens;
 	struct sigaction sa = {.sa_handler = pass_on};
 	NEED(!sigaction(SIGTERM, &sa, NULL) && !sigaction(SIGINT, &sa, NULL));
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	launched = fork();
 	NEED(launched >= 0);
 	if (!launched) {
