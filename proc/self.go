@@ -5,7 +5,30 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
+
+// Self returns the calling process as it is listed, and st_dev of the mount that it
+// reads.
+//
+// Errors: those of reading the mount; *ParseError.
+func (fs *FS) Self() (id ID, device uint64, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fs.dir, &st); err != nil {
+		return ID{}, 0, fmt.Errorf("stat %s: %w", fs.mount, err)
+	}
+	text, err := os.ReadFile(fs.mount + "/self/stat")
+	if err != nil {
+		return ID{}, 0, fmt.Errorf("read own stat: %w", err)
+	}
+	parsed, ok := parseStat(text)
+	pid, okPID := parsePID(text[:max(0, bytes.IndexByte(text, ' '))])
+	if !ok || !okPID {
+		return ID{}, 0, &ParseError{File: "self/stat"}
+	}
+	return ID{PID: pid, StartTicks: parsed.start}, st.Dev, nil
+}
 
 // OwnCapabilities returns the effective capabilities of the calling process.
 //

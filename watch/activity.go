@@ -101,9 +101,24 @@ func ticksOf(start uint64, offset time.Duration) uint64 {
 	return (start + uint64(offset)) / (uint64(time.Second) / ticksPerSecond)
 }
 
+// ownReading is what procinsh does to know all the rest: reading files of procfs,
+// three of every process each second. It would hide what the others do.
+type ownReading struct {
+	id     proc.ID
+	device uint64 // st_dev
+	known  bool
+}
+
+// ownCoverage tells that it is left out.
+const ownCoverage = "what procinsh itself reads of /proc is left out"
+
+func (o *ownReading) is(t *Transfer) bool {
+	return o.known && t.Process == o.id && !t.Write && t.Resource.Kind == bpf.File && userDevice(t.Resource.Major, t.Resource.Minor) == o.device
+}
+
 // takeWindow copies a window, whose memory the next one uses again.
-func takeWindow(w *bpf.Window, offset time.Duration) *Activity {
-	a := &Activity{CPU: make([]CPUActivity, len(w.CPU)), IPC: takeTransfers(w.IPC, offset), Files: takeTransfers(w.Files, offset)}
+func takeWindow(w *bpf.Window, offset time.Duration, own ownReading) *Activity {
+	a := &Activity{CPU: make([]CPUActivity, len(w.CPU)), IPC: takeTransfers(w.IPC, offset, own), Files: takeTransfers(w.Files, offset, own)}
 	if !w.Began.IsZero() {
 		a.Window = w.Ended.Sub(w.Began)
 	}
@@ -121,14 +136,18 @@ func takeWindow(w *bpf.Window, offset time.Duration) *Activity {
 	return a
 }
 
-func takeTransfers(in []bpf.Transfer, offset time.Duration) []Transfer {
-	out := make([]Transfer, len(in))
+func takeTransfers(in []bpf.Transfer, offset time.Duration, own ownReading) []Transfer {
+	out := make([]Transfer, 0, len(in))
 	for i := range in {
 		t := &in[i]
-		out[i] = Transfer{Process: idOf(t.Process, offset), Resource: t.Resource, Write: t.Write, Bytes: t.Bytes, Count: t.Count}
-		if t.HasPath {
-			out[i].Path = proc.Some(t.Path)
+		taken := Transfer{Process: idOf(t.Process, offset), Resource: t.Resource, Write: t.Write, Bytes: t.Bytes, Count: t.Count}
+		if own.is(&taken) {
+			continue
 		}
+		if t.HasPath {
+			taken.Path = proc.Some(t.Path)
+		}
+		out = append(out, taken)
 	}
 	return out
 }

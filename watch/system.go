@@ -395,6 +395,10 @@ func (s *System) observe(run *systemRun) {
 func (s *System) drain(run *systemRun) error {
 	offset, err := s.source.BootOffset()
 	s.fail.tell("time namespace", err)
+	own := ownReading{}
+	own.id, own.device, err = s.source.Self()
+	own.known = err == nil
+	s.fail.tell("self", err)
 	from := s.open()
 	defer from.Close()
 	var w bpf.Window
@@ -410,8 +414,11 @@ func (s *System) drain(run *systemRun) error {
 		began := time.Now()
 		s.fail.tell("sensors", from.Drain(&w))
 		status := SystemStatus{Active: true, Status: from.Status()}
+		if own.known && status.Files.State == bpf.StateObserving {
+			status.FilesCoverage = append(slices.Clip(status.FilesCoverage), ownCoverage)
+		}
 		s.setStatus(run, status)
-		a := takeWindow(&w, offset)
+		a := takeWindow(&w, offset, own)
 		a.Status = status
 		s.publish(run, func() { s.keepWindowLocked(a, w.Ended) })
 		interval = quietInterval

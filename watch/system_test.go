@@ -76,6 +76,8 @@ func (h *fakeHost) Connections(limits proc.HostLimits) (*proc.HostConnections, e
 	return &h.scratch, nil
 }
 
+func (h *fakeHost) Self() (proc.ID, uint64, error) { return proc.ID{PID: 9, StartTicks: 9}, 21, nil }
+
 func (h *fakeHost) BootOffset() (time.Duration, error) { return 0, nil }
 
 func (h *fakeHost) tell(format string, args ...any) {
@@ -529,6 +531,32 @@ func TestTicksOf(t *testing.T) {
 		if got := ticksOf(c.start, c.offset); got != c.want {
 			t.Errorf("ticksOf(%d, %v) = %d, want %d", c.start, c.offset, got, c.want)
 		}
+	}
+}
+
+// What this process reads of procfs to know the rest is in no window; what else it
+// does is.
+func TestOwnReadingIsLeftOut(t *testing.T) {
+	own := ownReading{id: proc.ID{PID: 9, StartTicks: 9}, device: 21, known: true}
+	mine := bpf.Process{TGID: 9, Start: 90_000_000}
+	procfs := bpf.Resource{Kind: bpf.File, Minor: 21, Inode: 5}
+	in := []bpf.Transfer{
+		{Process: mine, Resource: procfs, Count: 1},
+		{Process: mine, Resource: procfs, Count: 2, Write: true},
+		{Process: mine, Resource: bpf.Resource{Kind: bpf.File, Major: 8, Minor: 1, Inode: 5}, Count: 3},
+		{Process: mine, Resource: bpf.Resource{Kind: bpf.Socket, Minor: 21, Inode: 5}, Count: 4},
+		{Process: bpf.Process{TGID: 9, Start: 95_000_000 + 10_000_000}, Resource: procfs, Count: 5},
+		{Process: bpf.Process{TGID: 8, Start: 90_000_000}, Resource: procfs, Count: 6},
+	}
+	var got []uint64
+	for _, x := range takeTransfers(in, 0, own) {
+		got = append(got, x.Count)
+	}
+	if want := []uint64{2, 3, 4, 5, 6}; !slices.Equal(got, want) {
+		t.Errorf("kept %v, want %v", got, want)
+	}
+	if all := takeTransfers(in, 0, ownReading{}); len(all) != len(in) {
+		t.Errorf("kept %d of %d when nothing is known of ourselves", len(all), len(in))
 	}
 }
 

@@ -24,6 +24,8 @@ type structureSource interface {
 	Connections(limits proc.HostLimits) (*proc.HostConnections, error)
 	// BootOffset is what the reader's time namespace adds to the time since boot.
 	BootOffset() (time.Duration, error)
+	// Self is this process, and the device of the files that it reads about others.
+	Self() (proc.ID, uint64, error)
 }
 
 // textStructure is the structure from the text files of procfs and sock_diag.
@@ -35,6 +37,8 @@ type textStructure struct {
 func (s *textStructure) Connections(limits proc.HostLimits) (*proc.HostConnections, error) {
 	return s.scanner.ScanConnections(limits)
 }
+
+func (s *textStructure) Self() (proc.ID, uint64, error) { return s.fs.Self() }
 
 func (s *textStructure) BootOffset() (time.Duration, error) { return s.fs.BootOffset() }
 
