@@ -3,8 +3,6 @@ package bpf
 import (
 	"errors"
 	"runtime"
-	"slices"
-	"strings"
 	"testing"
 	"unsafe"
 
@@ -109,7 +107,7 @@ func TestIOUringIsOutside(t *testing.T) {
 	for _, way := range ioOptions {
 		t.Run(way.name, func(t *testing.T) {
 			w := watchIO(t, way.options)
-			if slices.ContainsFunc(w.s.Status().Coverage, func(c string) bool { return strings.HasPrefix(c, "io_uring on sockets is counted") }) {
+			if covers(w.s, "io_uring on sockets is counted") {
 				t.Skip("this kernel counts it, as its coverage says")
 			}
 			u := newUring(t)
