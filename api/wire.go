@@ -757,7 +757,8 @@ type SensorStatus struct {
 	Reason *string `json:"reason"`
 }
 
-// Gap tells a viewer that it was too slow; a whole topology follows.
+// Gap tells a viewer that it was too slow for some activity, which is not sent again;
+// a whole topology follows.
 type Gap struct {
 	DroppedFrames uint64 `json:"dropped_frames"`
 }

@@ -9,7 +9,7 @@ type SystemEvent struct {
 	Topology, Base *Topology
 	Metrics        *ListState
 	Activity       *Activity
-	Dropped        uint64 // events that the viewer was too slow for; a whole structure follows
+	Dropped        uint64 // windows that the viewer was too slow for; a whole structure follows
 }
 
 // SystemViewer is one viewer. Not safe for concurrent use.
@@ -62,8 +62,7 @@ func (v *SystemViewer) takeLocked() (SystemEvent, bool) {
 	} else if n := v.droppedLocked(); n > 0 {
 		// What is newest is sent all the same, after the structure.
 		v.whole = true
-		v.metrics, v.activity = max(v.metrics+1, s.metricsSeq)-1, max(v.activity+1, s.activitySeq)-1
-		v.topology = s.current.Sequence
+		v.activity = s.activitySeq - 1
 		return SystemEvent{Dropped: n}, true
 	}
 	t := s.current
@@ -72,8 +71,12 @@ func (v *SystemViewer) takeLocked() (SystemEvent, bool) {
 		v.whole, v.topology = false, t.Sequence
 		return SystemEvent{Topology: t}, true
 	case t.Sequence > v.topology:
+		base := s.previous
+		if t.Sequence != v.topology+1 {
+			base = nil // the viewer does not have it
+		}
 		v.topology = t.Sequence
-		return SystemEvent{Topology: t, Base: s.previous}, true
+		return SystemEvent{Topology: t, Base: base}, true
 	case s.metricsSeq > v.metrics && s.metrics != nil:
 		v.metrics = s.metricsSeq
 		return SystemEvent{Metrics: s.metrics}, true
@@ -84,21 +87,17 @@ func (v *SystemViewer) takeLocked() (SystemEvent, bool) {
 	return SystemEvent{}, false
 }
 
-// droppedLocked counts what the viewer can no longer get, 0 when it can still get
-// all. When it cannot, it gets the newest window only: older ones would be shown
-// long after they happened.
+// droppedLocked counts the windows that the viewer can no longer get, 0 when it can
+// still get all. When it cannot, it gets the newest one only: older ones would be
+// shown long after they happened. Structures and metrics are states: the newest one
+// says all that those before it said.
 func (v *SystemViewer) droppedLocked() uint64 {
 	s := v.system
 	windows := s.activitySeq - v.activity
-	metrics := max(s.metricsSeq, v.metrics+1) - v.metrics - 1
-	structures := max(s.current.Sequence, v.topology+1) - v.topology - 1
-	if v.whole {
-		structures = 0 // the next one is whole anyway
-	}
-	if windows <= uint64(len(s.windows)) && metrics+structures == 0 {
+	if windows <= uint64(len(s.windows)) {
 		return 0
 	}
-	return max(windows, 1) - 1 + metrics + structures
+	return windows - 1
 }
 
 // Close gives the slot back; the last viewer's ends the collection. Closing twice

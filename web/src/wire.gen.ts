@@ -753,7 +753,8 @@ export interface SensorStatus {
 	reason: string | null;
 }
 
-// Gap tells a viewer that it was too slow; a whole topology follows.
+// Gap tells a viewer that it was too slow for some activity, which is not sent again;
+// a whole topology follows.
 export interface Gap {
 	dropped_frames: number;
 }
