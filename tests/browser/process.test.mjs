@@ -665,6 +665,12 @@ test('files: peers are links, candidates say so, shared ones list their owners',
   assert.match(page.url(), /\/process\/20151\?start=\d+#files$/);
   await page.goBack();
   await eventually(async () => (await text(page, '.identity-name')) === 'postgres', 'back');
+  // In the picture too, without loading the page anew.
+  await page.evaluate(() => (window.same = true));
+  await page.click('.peer-link:has-text("nginx 1210 fd 12")');
+  await eventually(async () => (await text(page, '.identity-name')) === 'nginx', 'the peer in the picture');
+  assert.match(page.url(), /\/process\/1210\?start=\d+#files$/);
+  assert.equal(await page.evaluate(() => window.same), true);
 });
 
 test('environment: secrets are blurred until pressed, and not searched while they are', async (t) => {

@@ -517,6 +517,41 @@ test('flame graph: samples and cost, walk, search, zoom, time order, table, fold
   await page.waitForSelector('.snap');
 });
 
+test('flame graph: a step costs little script, nothing is drawn while nothing changes', async (t) => {
+  const { page, detail } = await open(t, { hash: '#snapshot?view=flame', set: (d) => (d.threads = 60) });
+  for (let n = 1; n <= 6; n++) {
+    await page.click(BUTTON);
+    await page.waitForSelector(`.flame-head:has-text("${n * 60} stacks")`);
+  }
+  await page.evaluate(() => {
+    const clear = CanvasRenderingContext2D.prototype.clearRect;
+    window.cleared = 0;
+    CanvasRenderingContext2D.prototype.clearRect = function (...args) {
+      if (this.canvas.className === 'flame-canvas') window.cleared++;
+      return clear.apply(this, args);
+    };
+  });
+  const session = await page.context().newCDPSession(page);
+  await session.send('Performance.enable', { timeDomain: 'threadTicks' });
+  const script = async () => (await session.send('Performance.getMetrics')).metrics.find((m) => m.name === 'ScriptDuration').value;
+  await page.focus('.flame-scroll');
+  const keys = ['ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'ArrowRight', 'ArrowUp', 'ArrowUp', 'Home'];
+  for (const key of keys) await page.keyboard.press(key);
+  const from = await script();
+  for (let round = 0; round < 3; round++) for (const key of keys) await page.keyboard.press(key);
+  const each = ((await script()) - from) * (1000 / (3 * keys.length));
+  t.diagnostic(`${each.toFixed(2)} ms of script a step`);
+  assert.ok(each < 10, `${each} ms of script a step`);
+  await page.waitForTimeout(300);
+  const drawn = await page.evaluate(() => window.cleared);
+  assert.ok(drawn > 0);
+  // An event of the stream is no reason to draw the ring again.
+  detail.tick();
+  detail.tick();
+  await page.waitForTimeout(500);
+  assert.equal(await page.evaluate(() => window.cleared), drawn);
+});
+
 test('reduced motion: nothing moves by itself while the flame graph and the registers stand', async (t) => {
   const { page, detail } = await open(t, { reducedMotion: 'reduce', hash: '#snapshot?view=flame' });
   await take2(page);

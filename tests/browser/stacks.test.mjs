@@ -54,9 +54,16 @@ test('each place: threads, state, call with arguments, wait channel, frames and 
   const workers = stack(page, 3319);
   assert.equal(await workers.locator('.stack-title').textContent(), '2 threadsS sleeping');
   assert.deepEqual(await workers.locator('.stack-name').allTextContents(), [
-    '3319 io worker io_uring_enter(0xb, 0x0, 0x1, 0x1, 0x0, 0x0)',
-    '3320 io worker io_uring_enter(0xc, 0x0, 0x1, 0x1, 0x0, 0x0)',
+    '3319 io worker io_uring_enter(0xb, 0x0, 0x1, 0x1, 0x0, 0x0) fd 11 in Files',
+    '3320 io worker io_uring_enter(0xc, 0x0, 0x1, 0x1, 0x0, 0x0) fd 12 in Files',
   ]);
+  // From what a thread is blocked on to its descriptor.
+  assert.equal(await stack(page, 3318).locator('.fd-link').count(), 0, 'futex has none');
+  await first.locator('.fd-link').click();
+  await page.waitForSelector('.section-files .flat-on');
+  assert.match(await page.textContent('.section-files .flat-on'), /^4epoll/);
+  await page.goBack();
+  await page.waitForSelector('.stack');
 
   assert.match(await stack(page, 3321).innerText(), /It runs: no stack without a stop\. Snapshot stops it/);
   assert.match(await stack(page, 3322).innerText(), /its stack cannot be read: permission denied/);

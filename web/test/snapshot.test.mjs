@@ -121,6 +121,8 @@ test('error numbers, flags, and the descriptor of a call', () => {
   assert.equal(at('futex', 7), null);
   assert.equal(at(null, 7), null);
   assert.equal(registers.fdOf({ syscall: 'read', registers: [] }), null);
+  assert.equal(registers.fdArgument('accept4', hex16(3)), 3);
+  assert.equal(registers.fdArgument('accept4', undefined), null);
 });
 
 const mapping = (start, size, permissions, pathname = null) => ({

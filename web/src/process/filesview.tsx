@@ -2,7 +2,7 @@
 
 import { useMemo } from 'preact/hooks';
 import { count, UNKNOWN, visible } from '../format';
-import { processPath } from '../route';
+import { navigate, plainClick, processPath } from '../route';
 import type { Descriptor, DescriptorsAnswer, Endpoint } from '../wire.gen';
 import type { Shared } from './context';
 import { CopyAs, curlOf, tsvOf } from './copy';
@@ -204,7 +204,15 @@ function Side(props: { links: readonly PictureLink[]; side: 'left' | 'right'; y0
             {peer === undefined ? (
               label
             ) : (
-              <a class="peer-link" href={`${processPath(peer.process_id)}#files`}>
+              <a
+                class="peer-link"
+                href={`${processPath(peer.process_id)}#files`}
+                onClick={(event) => {
+                  if (!plainClick(event)) return;
+                  event.preventDefault();
+                  navigate(`${processPath(peer.process_id)}#files`);
+                }}
+              >
                 {label}
               </a>
             )}

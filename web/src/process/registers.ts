@@ -47,13 +47,17 @@ const FD_CALLS = new Set(
   ).split(' '),
 );
 
-// fdOf is the descriptor that a thread waits for or works on; null when its call
-// has none there, or it stands in no call.
-export function fdOf(thread: Pick<SnapshotThread, 'syscall' | 'registers'>): number | null {
-  if (thread.syscall === null || !FD_CALLS.has(thread.syscall)) return null;
-  const rdi = thread.registers.find((r) => r.name === 'RDI');
-  if (rdi === undefined) return null;
+// fdArgument is the descriptor that a call has as its first argument; null when it
+// has none there.
+export function fdArgument(call: string | null, first: string | undefined): number | null {
+  if (call === null || first === undefined || !FD_CALLS.has(call)) return null;
   // The kernel takes the low 32 bits.
-  const fd = Number(BigInt.asIntN(32, BigInt(rdi.value)));
+  const fd = Number(BigInt.asIntN(32, BigInt(first)));
   return fd >= 0 ? fd : null;
+}
+
+// fdOf is the descriptor that a stopped thread waits for or works on: a call leaves
+// its first argument in RDI.
+export function fdOf(thread: Pick<SnapshotThread, 'syscall' | 'registers'>): number | null {
+  return fdArgument(thread.syscall, thread.registers.find((r) => r.name === 'RDI')?.value);
 }

@@ -4,15 +4,17 @@
 import { useMemo, useState } from 'preact/hooks';
 import { count, stateName, visible } from '../format';
 import { plainClick, processPath } from '../route';
-import type { StacksAnswer } from '../wire.gen';
+import type { StacksAnswer, StackThread } from '../wire.gen';
 import type { Shared } from './context';
 import { CopyAs, curlOf } from './copy';
+import { FdLink } from './fdlink';
 import { FilterField } from './field';
 import { Frames, useAddressKey } from './framesview';
 import { matcher } from './match';
 import type { Panel } from './panel';
 import { FetchedBody, PanelBox, Provenance, Refresh, Warnings } from './parts';
 import { placeHash } from './place';
+import { fdArgument } from './registers';
 import { callText, groupStacks, type StackGroup, searchText, stacksText } from './stacks';
 
 // maxGroupsShown groups are mounted at first, and as many more at each press.
@@ -20,7 +22,9 @@ export const maxGroupsShown = 40;
 // maxNamesShown threads of a group are named at first.
 export const maxNamesShown = 16;
 
-function Names(props: { group: StackGroup }) {
+const fdOf = (thread: StackThread) => fdArgument(thread.syscall?.name ?? null, thread.syscall?.arguments[0]);
+
+function Names(props: { shared: Shared; group: StackGroup }) {
   const { threads, sameArguments } = props.group;
   const [all, setAll] = useState(false);
   const shown = all ? threads : threads.slice(0, maxNamesShown);
@@ -29,7 +33,12 @@ function Names(props: { group: StackGroup }) {
       {shown.map((t) => (
         <li class="stack-name" key={t.tid}>
           <span class="mono">{t.tid}</span> {visible(t.name)}
-          {!sameArguments && t.syscall !== null && <span class="stack-call"> {visible(callText(t.syscall))}</span>}
+          {!sameArguments && t.syscall !== null && (
+            <>
+              <span class="stack-call"> {visible(callText(t.syscall))}</span>{' '}
+              <FdLink shared={props.shared} fd={fdOf(t)} />
+            </>
+          )}
         </li>
       ))}
       {shown.length < threads.length && (
@@ -64,6 +73,7 @@ function Group(props: { shared: Shared; group: StackGroup }) {
               : `in ${visible(first.syscall.name ?? `call ${first.syscall.number}`)}`}
           </span>
         )}
+        {group.sameArguments && <FdLink shared={shared} fd={fdOf(first)} />}
         {first.wait_channel !== null && <span class="stack-wait">waits in {visible(first.wait_channel)}</span>}
         {!first.stable && (
           <span class="tag tag-warn" title="Looked at again it was elsewhere: this stack may mix two moments.">
@@ -71,7 +81,7 @@ function Group(props: { shared: Shared; group: StackGroup }) {
           </span>
         )}
       </div>
-      <Names group={group} />
+      <Names shared={shared} group={group} />
       {first.error !== null && <p class="walk-end ink-bad">{visible(first.error)}</p>}
       {first.call_stack === null && first.error === null && (
         <p class="walk-end">

@@ -3,14 +3,13 @@
 
 import { useMemo } from 'preact/hooks';
 import { clockMs, count, visible } from '../format';
-import { plainClick, processPath } from '../route';
 import { KIND_LETTER } from '../strip';
 import type { Register, SnapshotThread } from '../wire.gen';
 import type { Shared } from './context';
+import { FdLink } from './fdlink';
 import { Address, walkAddresses } from './framesview';
 import { pointsTo } from './hexview';
 import { regionAt } from './maps';
-import { placeHash } from './place';
 import { errnoName, fdOf, flagsText } from './registers';
 import { changedRegisters, type Followed, maxFollowed, stackWords } from './snapshot';
 import { type Hop, type Source, telescope } from './telescope';
@@ -78,27 +77,12 @@ function Plain(props: { shared: Shared; register: Register; thread: SnapshotThre
   if (r.name === 'RAX' && thread.syscall !== null) return <span class="where-text">restart code, no result</span>;
   const error = r.name === 'RAX' ? errnoName(value) : null;
   const fd = r.name === 'RDI' ? fdOf(thread) : null;
-  const hash = placeHash('files', { fd: String(fd) });
   return (
     <span class="where-text">
       {r.decimal}
       {error !== null && ` ${error}`}
-      {fd !== null && (
-        <>
-          {' '}
-          <a
-            class="link"
-            href={`${processPath(shared.identity)}${hash}`}
-            onClick={(event) => {
-              if (!plainClick(event)) return;
-              event.preventDefault();
-              shared.go('files', { fd: String(fd) });
-            }}
-          >
-            fd {fd} in Files
-          </a>
-        </>
-      )}
+      {fd !== null && ' '}
+      <FdLink shared={shared} fd={fd} />
     </span>
   );
 }
