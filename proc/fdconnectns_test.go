@@ -56,7 +56,7 @@ func TestConnectionsAcrossNamespaces(t *testing.T) {
 	s := live(t).NewDescriptorScanner()
 	before := openFDs(t)
 	for range 2 { // the second with the buffers of the first
-		c, err := s.ScanConnections(HostLimits{})
+		c, err := s.ScanConnections(generous)
 		if err != nil {
 			t.Fatal(err)
 		}
