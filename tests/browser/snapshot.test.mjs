@@ -2,9 +2,11 @@
 // change marks, every refusal, its layout, and what a hostile process can do to it.
 
 import assert from 'node:assert/strict';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import test, { after, before } from 'node:test';
 import { HOSTILE } from './fixture/process.mjs';
-import { startFixture } from './fixture/server.mjs';
+import { DIST, startFixture } from './fixture/server.mjs';
 import { axe, newPage, until, useBrowser } from './lib.mjs';
 
 const held = useBrowser({ before, after });
@@ -446,8 +448,15 @@ test('follow pointers: read once, after the stop and said so, text at the end of
 test('flame graph: samples and cost, walk, search, zoom, time order, table, folded stacks, kept while new ones come', async (t) => {
   const { page } = await open(t, { permissions: ['clipboard-read', 'clipboard-write'] });
   await take(page);
+  const loaded = () =>
+    page.evaluate(() => performance.getEntriesByType('resource').map((r) => new URL(r.name).pathname).filter((p) => p.includes('/flameview-')));
+  assert.deepEqual(await loaded(), [], 'it is loaded when it is wanted');
   await page.click('text=Flame graph');
   await page.waitForSelector('.flame-scroll');
+  const [chunk, ...more] = await loaded();
+  assert.deepEqual(more, []);
+  const { size } = await stat(join(DIST, `${chunk}.gz`));
+  assert.ok(size <= 8 * 1024, `the flame graph is ${size} bytes`);
   assert.match(await page.textContent('.flame-head'), /^1 sample, it stopped the target 1\.8 ms · 6 stacks of all threads · waiting counts as well as running$/);
   for (const n of [2, 3]) {
     await page.keyboard.press('S');
@@ -515,6 +524,54 @@ test('flame graph: samples and cost, walk, search, zoom, time order, table, fold
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^[^\n]+;[^\n]+ 4\n$/);
   await page.click('button:text-is("Flame graph")');
   await page.waitForSelector('.snap');
+});
+
+test('the keyboard alone: take, every 1 s, threads, the ring, an address, the flame graph and back', async (t) => {
+  const { page, detail } = await open(t, { hash: '' });
+  const tabTo = async (selector, key = 'Tab') => {
+    for (let n = 0; n < 80; n++) {
+      if (await page.evaluate((wanted) => document.activeElement?.matches(wanted), selector)) return;
+      await page.keyboard.press(key);
+    }
+    assert.fail(`${selector} is not reached by ${key}`);
+  };
+  await page.keyboard.press('0');
+  await page.waitForSelector(BUTTON);
+  await tabTo(BUTTON);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.snap');
+  await tabTo(every);
+  await page.keyboard.press('Space');
+  await page.waitForSelector('.lamp:has-text("STOPPING")');
+  assert.equal(await page.locator('.held-line').count(), 0, 'Space is the switch here');
+  await until(() => detail.posts.length >= 3);
+  await page.keyboard.press('Space');
+  await page.waitForSelector('.lamp:has-text("NOT STOPPED")');
+  await page.waitForFunction((button) => !document.querySelector(button).disabled, BUTTON);
+  const ring = await at(page);
+  await page.keyboard.press('[');
+  assert.notEqual(await at(page), ring);
+  await tabTo('.snap-threads [role="row"]');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await until(() => /tid=33/.test(page.url()));
+  await tabTo('.snap-stack .button');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.snap-line:has-text("after the stop")');
+  await tabTo('[aria-pressed].button-text', 'Shift+Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.flame-scroll');
+  await tabTo('.flame-scroll');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  assert.match(await page.textContent('.flame-detail'), /^_start · /);
+  await tabTo('[aria-pressed].button-text', 'Shift+Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.snap');
+  await tabTo('.snap-registers .snap-scroll');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('m');
+  await page.waitForSelector('[data-hex]');
 });
 
 test('flame graph: a step costs little script, nothing is drawn while nothing changes', async (t) => {
