@@ -68,6 +68,11 @@ func (s *Server) listPage(w http.ResponseWriter, r *http.Request) error {
 	return s.file(w, r, pageFile)
 }
 
+// spacePage serves the page of the host as a whole.
+func (s *Server) spacePage(w http.ResponseWriter, r *http.Request) error {
+	return s.file(w, r, pageFile)
+}
+
 // processPage serves the page of one process, which finds out itself whether the
 // process is there.
 func (s *Server) processPage(w http.ResponseWriter, r *http.Request) error {

@@ -21,6 +21,7 @@ var routes = []struct {
 }{
 	{"GET", "/{$}", false, (*Server).listPage},
 	{"GET", "/process/{pid}", false, (*Server).processPage},
+	{"GET", "/space", false, (*Server).spacePage},
 	{"GET", "/api/config", false, (*Server).getConfig},
 	{"GET", "/api/loading", false, (*Server).getLoading},
 	{"GET", "/api/processes", false, (*Server).getProcesses},
@@ -56,7 +57,9 @@ func Routes() []Route {
 }
 
 // isPage tells whether a path is one that people open.
-func isPage(path string) bool { return path == "/" || strings.HasPrefix(path, "/process/") }
+func isPage(path string) bool {
+	return path == "/" || path == "/space" || strings.HasPrefix(path, "/process/")
+}
 
 func isStream(path string) bool {
 	for _, r := range routes {
