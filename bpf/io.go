@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -132,10 +133,15 @@ func (s *ioSensor) create(programs []string) error {
 	if s.plan.walk {
 		walk = 1
 	}
+	own := 0
+	if s.namespace == 0 && !s.options.CountOwnProc {
+		own = os.Getpid()
+	}
 	u := s.unit
 	err = errors.Join(
 		u.setAll(map[string]uint64{
-			"slots": uint64(slots), "regions": uint64(regions),
+			"own_tgid": uint64(own),
+			"slots":    uint64(slots), "regions": uint64(regions),
 			"sys_region": uint64(sys), "out_region": uint64(out), "in_region": uint64(in),
 			"sys_want": uint64(s.plan.bySys()), "ns_inum": uint64(s.namespace), "walk_paths": walk,
 			"epoch": 1, "want": 0,

@@ -57,6 +57,12 @@ type amount struct{ bytes, count uint64 }
 // unavailable.
 func watchIO(t *testing.T, o Options) *watched {
 	t.Helper()
+	o.CountOwnProc = true
+	return watchAs(t, o)
+}
+
+func watchAs(t *testing.T, o Options) *watched {
+	t.Helper()
 	s := Open(o)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -560,6 +566,26 @@ func TestOperations(t *testing.T) {
 // covers says whether a line of coverage of pipes and sockets begins so.
 func covers(s *Sensors, begin string) bool {
 	return slices.ContainsFunc(s.Status().Coverage, func(c string) bool { return strings.HasPrefix(c, begin) })
+}
+
+// What the reader itself reads of procfs fills no table; its other files are counted,
+// and what it writes to procfs.
+func TestOwnProc(t *testing.T) {
+	w := watchAs(t, Options{})
+	if w.s.io.namespace != 0 {
+		t.Skip("not in the first PID namespace: the program does not know its reader there")
+	}
+	s := &script{t: t, want: map[done]amount{}}
+	proc := s.open("/proc/self/comm", unix.O_RDWR)
+	s.moves(2)(unix.Pread(proc, make([]byte, 2), 0))
+	s.did(proc, File, true, 4)(unix.Write(proc, []byte("name")))
+	zero := s.open("/dev/zero", unix.O_RDONLY)
+	s.did(zero, File, false, 9)(unix.Read(zero, make([]byte, 9)))
+	w.drain()
+	w.check(s)
+	if read := (done{kind: File, inode: stat(t, proc).Ino}); w.sums[read] != (amount{}) {
+		t.Errorf("its own reading of procfs: %+v", w.sums[read])
+	}
 }
 
 // TestResources compares resources with stat and processes with /proc.

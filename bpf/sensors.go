@@ -100,6 +100,7 @@ type Options struct {
 	WithoutKfuncs   bool // act as a kernel without bpf_rdonly_cast
 	WithoutLengths  bool // act as a kernel without the socket length tracepoints
 	WithoutPathWalk bool // act as a kernel that refuses bpf_probe_read_kernel
+	CountOwnProc    bool // count what this process reads of procfs as well, which is left out else
 	OnlyCPU         bool // leave the other two idle: to measure what each costs
 }
 

@@ -15,6 +15,7 @@
 #define S_IFBLK 0060000
 #define S_IFREG 0100000
 #define S_IFSOCK 0140000
+#define PROC_SUPER_MAGIC 0x9fa0 /* include/uapi/linux/magic.h */
 #define ANON_INODE_FS_MAGIC 0x09041934 /* include/uapi/linux/magic.h: eventfd, timerfd, epoll, inotify */
 #define MSG_PEEK 0x2
 #define MSG_ERRQUEUE 0x2000
@@ -33,6 +34,7 @@ const volatile u32 out_region = 4;
 const volatile u32 in_region = 5;
 const volatile u32 ns_inum = 0;	     /* the reader's PID namespace; 0 is the first, where no number is translated */
 const volatile u32 sys_want = 0;     /* what sys_exit counts, of want; the rest has hooks of its own */
+const volatile u32 own_tgid = 0;     /* the reader's, where its PID namespace is the first; 0 where it is not */
 const volatile u32 walk_paths = 1;   /* 0 where bpf_probe_read_kernel is refused */
 
 /* Written by user space while programs run. */
@@ -399,7 +401,12 @@ INLINE bool take_file(struct op *op, struct file *file, bool write, u32 mine, co
 	if (kind == FILE) {
 		struct super_block *sb = GET(typed, inode, i_sb);
 
-		if (GET(typed, sb, s_magic) == ANON_INODE_FS_MAGIC)
+		unsigned long magic = GET(typed, sb, s_magic);
+
+		if (magic == ANON_INODE_FS_MAGIC)
+			return false;
+		/* What the reader reads to know the host would fill the tables with thousands of files. */
+		if (magic == PROC_SUPER_MAGIC && own_tgid && !write && bpf_get_current_pid_tgid() >> 32 == own_tgid)
 			return false;
 		op->key.gen = GET(typed, inode, i_generation);
 	}
