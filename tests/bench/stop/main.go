@@ -133,9 +133,12 @@ type figures struct {
 }
 
 func (s size) compare(ctx context.Context, gdb bool) error {
-	rounds, gdbEach := 41, 10
+	rounds, gdbEach, patience := 41, 10, quietPatience
 	if s.threads > 64 {
 		rounds, gdbEach = 25, 12
+	}
+	if s.threads > 64 && s.mode == "spin" { // they leave nobody a turn: a round takes long, and nothing is quiet
+		rounds, patience = 15, quietPatience/8
 	}
 	if quick {
 		rounds, gdbEach = 5, 4
@@ -148,7 +151,7 @@ func (s size) compare(ctx context.Context, gdb bool) error {
 	defer func() { t.end() }()
 	for r := range rounds {
 		if gdb && r%gdbEach == 0 && !f.gdbLate {
-			f.noisy += t.quiet(ctx)
+			f.noisy += t.quiet(ctx, patience)
 			stop, err := t.gdb(ctx)
 			if errors.Is(err, errLate) {
 				// What gdb leaves behind when it is killed is no state to measure.
@@ -163,7 +166,7 @@ func (s size) compare(ctx context.Context, gdb bool) error {
 				f.gdb = append(f.gdb, stop)
 			}
 		}
-		f.noisy += t.quiet(ctx)
+		f.noisy += t.quiet(ctx, patience)
 		none, err := t.watch(func() error { time.Sleep(20 * time.Millisecond); return nil })
 		if err != nil {
 			return err
@@ -175,7 +178,7 @@ func (s size) compare(ctx context.Context, gdb bool) error {
 		}
 		var stop [2]float64
 		for _, tool := range tools {
-			f.noisy += t.quiet(ctx)
+			f.noisy += t.quiet(ctx, patience)
 			gap, err := t.watch(tool.shot)
 			if err != nil {
 				return err
@@ -320,8 +323,8 @@ func (t *target) watch(f func() error) (float64, error) {
 }
 
 // quiet waits until the target runs undisturbed; 1 when that does not happen.
-func (t *target) quiet(ctx context.Context) int {
-	for end := time.Now().Add(quietPatience); ctx.Err() == nil && time.Now().Before(end); {
+func (t *target) quiet(ctx context.Context, patience time.Duration) int {
+	for end := time.Now().Add(patience); ctx.Err() == nil && time.Now().Before(end); {
 		gap, _ := t.watch(func() error { time.Sleep(quietFor); return nil })
 		if gap > 0 && gap < float64(quietGap) {
 			return 0
