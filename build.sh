@@ -181,7 +181,7 @@ node_tests() { node --test --test-concurrency="${jobs:-1}" "$@"; }
 
 # The budgets alone, the rest two files at a time.
 browser_tests() {
-	node_tests tests/browser/list-budget.test.mjs &&
+	node_tests $(ls tests/browser/*budget.test.mjs) &&
 		jobs=2 node_tests $(ls tests/browser/*.test.mjs | grep -v budget)
 }
 
@@ -207,6 +207,7 @@ tests() {
 	step "symbols" go test -count=1 ./elf
 	step "inside a process" go test -count=1 -timeout 20m ./ptrace
 	step "sensors" race ./bpf
+	step "runs" go test -count=1 -timeout 15m ./run
 	step "web model" node_tests web/test/*.test.mjs
 	step "odd targets, end to end" go test -count=1 ./tests/cases ./tests/e2e
 	step "sensors" go test -count=1 -short -timeout 20m ./tests/sensors

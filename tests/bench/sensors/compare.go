@@ -127,9 +127,18 @@ func (r row) compare(ctx context.Context, tracer string) error {
 		n = 1
 	}
 	good := func() bool { return r.most == 0 || median(ratios) <= r.most }
-	for i := 0; i < n || i < 3*n && !quick && !good(); i++ {
+	for i, spoilt := 0, 0; i < n || i < 3*n && !quick && !good(); i++ {
+		if err := alone(ctx); err != nil {
+			return err
+		}
 		if err := round(i); err != nil {
 			return err
+		}
+		if others() > 0 && spoilt < 3*n { // came meanwhile
+			spoilt++
+			i--
+			without, on, ratios, adds = without[:len(without)-1], on[:len(on)-1], ratios[:len(ratios)-1], adds[:len(adds)-1]
+			continue
 		}
 		if peer && i%3 == 0 && len(traced) < 5 {
 			if err := peerRound(); err != nil {
