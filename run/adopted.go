@@ -1,0 +1,172 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// adopted is what is left of runs whose supervisor is dead, by id: found by their
+// groups, and by marks whose owner lives no more.
+func (s *Supervisor) adopted(fresh bool) (map[string][]*holding, *table, error) {
+	tb, err := s.tracker.scan(fresh, time.Time{})
+	if err != nil {
+		return nil, nil, err
+	}
+	found := map[string][]*holding{}
+	if s.groups != nil {
+		groups, err := s.groups.orphaned()
+		if err != nil {
+			return nil, nil, err
+		}
+		s.mu.Lock()
+		own := map[string]bool{}
+		for _, r := range s.runs {
+			if g := r.cgroup(); g != nil {
+				own[g.path] = true
+			}
+		}
+		for r := range s.ending {
+			if g := r.cgroup(); g != nil {
+				own[g.path] = true
+			}
+		}
+		s.mu.Unlock()
+		for id, list := range groups {
+			for _, g := range list {
+				populated, err := g.populated()
+				switch {
+				case own[g.path]:
+				case err == nil && populated && validID(id):
+					found[id] = append(found[id], &holding{group: g})
+				case err == nil && !s.within(g):
+					g.remove() // empty, and nobody's; what cannot be removed is nobody's either
+				}
+			}
+		}
+	}
+	for m := range tb.marked {
+		if !validID(m.id) || m.owner == s.owner {
+			continue
+		}
+		if owner, err := ParseID(m.owner); err == nil {
+			if e, ok := tb.all[owner.PID]; ok && e.id == owner && e.alive() {
+				continue
+			}
+		}
+		found[m.id] = append(found[m.id], &holding{key: m})
+	}
+	return found, tb, nil
+}
+
+// within tells whether a group is one that this supervisor made, which may be about to
+// be used.
+func (s *Supervisor) within(g *group) bool { return s.groups != nil && runParent(g) == s.groups.path }
+
+// lookAdopted returns how to find the members of an adopted run.
+//
+// Errors: run_not_found.
+func (s *Supervisor) lookAdopted(id string) (look func(fresh bool) ([]member, error), groups []*group, err error) {
+	found, _, err := s.adopted(true)
+	if err != nil {
+		return nil, nil, err
+	}
+	holds := found[id]
+	if len(holds) == 0 {
+		return nil, nil, fail(CodeNotFound, "There is no run %q.", id)
+	}
+	for _, h := range holds {
+		if h.group != nil {
+			groups = append(groups, h.group)
+		}
+	}
+	return func(fresh bool) ([]member, error) {
+		tb, err := s.tracker.scan(fresh, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		var all []member
+		for _, h := range holds {
+			list, _, err := s.tracker.members(tb, h)
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range list {
+				at := slices.IndexFunc(all, func(o member) bool { return o.id == m.id })
+				if at < 0 {
+					all = append(all, m)
+				}
+			}
+		}
+		for i := range all {
+			// Each holding knows its own group alone.
+			all[i].escaped = len(groups) > 0 && !slices.ContainsFunc(groups, func(g *group) bool {
+				in, _ := s.tracker.inGroup(all[i].id.PID, g)
+				return in
+			})
+		}
+		return all, nil
+	}, groups, nil
+}
+
+func (s *Supervisor) stopAdopted(ctx context.Context, q StopQuery) (Stopped, error) {
+	look, groups, err := s.lookAdopted(q.ID)
+	if err != nil {
+		return Stopped{}, err
+	}
+	grace, first, err := q.parse(defaultGrace)
+	if err != nil {
+		return Stopped{}, err
+	}
+	return s.endAdopted(ctx, q.ID, look, groups, grace, first)
+}
+
+func (s *Supervisor) endAdopted(ctx context.Context, id string, look func(bool) ([]member, error), groups []*group, grace time.Duration, first unix.Signal) (Stopped, error) {
+	deadline := time.Now().Add(grace)
+	done := make(chan Stopped, 1)
+	s.work.Go(func() { // to its end, whoever still waits
+		st := s.terminate(target{
+			members: func() ([]member, error) { return look(true) },
+			groups:  groups, grace: func() time.Time { return deadline }, signal: first,
+		})
+		st.ID = id
+		if len(st.Survivors) == 0 {
+			for _, g := range groups {
+				g.remove() // what stays is empty
+			}
+			if s.groups != nil {
+				s.groups.orphaned() // removes the owner's group when that is empty now
+			}
+		}
+		done <- st
+	})
+	select {
+	case st := <-done:
+		return st, nil
+	case <-ctx.Done():
+		return Stopped{}, ctx.Err()
+	}
+}
+
+// StopOrphans ends what is left of dead servers' runs and returns what it ended.
+func (s *Supervisor) StopOrphans(ctx context.Context) ([]Stopped, error) {
+	found, _, err := s.adopted(true)
+	if err != nil {
+		return nil, err
+	}
+	list := []Stopped{}
+	for id := range found {
+		st, err := s.stopAdopted(ctx, StopQuery{ID: id})
+		if CodeOf(err) == CodeNotFound {
+			continue
+		}
+		if err != nil {
+			return list, err
+		}
+		list = append(list, st)
+	}
+	slices.SortFunc(list, func(a, b Stopped) int { return compareText(a.ID, b.ID) })
+	return list, nil
+}
