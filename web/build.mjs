@@ -15,7 +15,14 @@ const dist = join(root, 'dist');
 const assets = join(dist, 'assets');
 
 // Kilobytes after gzip -9.
-const BUDGETS = { core: 40, process: 45, 'first load of /': 220, 'first load of /process': 220 };
+const BUDGETS = {
+  core: 40,
+  process: 45,
+  space: 175,
+  'first load of /': 220,
+  'first load of /process': 220,
+  'first load of /space': 220,
+};
 
 const hash = (data) => createHash('sha256').update(data).digest('hex').slice(0, 10);
 
@@ -86,9 +93,41 @@ const wholeCore = {
   },
 };
 
+// three carries the programs of all its materials. The scene brings its own and includes
+// none of them, so they need not be loaded.
+const ownShaders = {
+  name: 'own-shaders',
+  setup(build) {
+    build.onLoad({ filter: /three\.module\.js$/ }, async (args) => {
+      let found = 0;
+      const contents = (await readFile(args.path, 'utf8')).replace(
+        /^((?:var|const) [\w$]+ = )"((?:[^"\\]|\\.)*)";$/gm,
+        (whole, head, text) => {
+          if (!text.includes('\\n')) return whole;
+          found++;
+          return `${head}"";`;
+        },
+      );
+      if (found < 100) throw new Error(`three has ${found} programs to leave out: did it change?`);
+      return { contents, loader: 'js' };
+    });
+  },
+};
+
+// The worker has no page: a few lines stand for the library of signals.
+const worker = await esbuild.build({
+  ...common,
+  entryPoints: { worker: 'src/space/worker.ts' },
+  format: 'iife',
+  alias: { '@preact/signals': join(root, 'src/space/cell.ts') },
+  entryNames: '[name]-[hash]',
+});
+const workerFile = Object.keys(worker.metafile.outputs).find((file) => file.endsWith('.js'));
+
 const modules = await esbuild.build({
   ...common,
-  plugins: [wholeCore],
+  define: { WORKER_URL: JSON.stringify(`/assets/${basename(workerFile)}`) },
+  plugins: [wholeCore, ownShaders],
   entryPoints: { app: 'src/app.tsx' },
   format: 'esm',
   splitting: true,
@@ -99,19 +138,24 @@ const modules = await esbuild.build({
 });
 const others = await esbuild.build({
   ...common,
-  entryPoints: { theme: 'src/theme.ts', style: 'src/style.css', process: 'src/process/process.css' },
+  entryPoints: {
+    theme: 'src/theme.ts',
+    style: 'src/style.css',
+    process: 'src/process/process.css',
+    space: 'src/space/space.css',
+  },
   format: 'iife',
   entryNames: '[name]-[hash]',
 });
 
-const outputs = { ...modules.metafile.outputs, ...others.metafile.outputs };
+const outputs = { ...modules.metafile.outputs, ...others.metafile.outputs, ...worker.metafile.outputs };
 const output = (entry) => {
   const found = Object.entries(outputs).find(([, o]) => o.entryPoint === entry);
   if (!found) throw new Error(`no output for ${entry}`);
   return found[0];
 };
 
-const text = await licenses([...Object.keys(modules.metafile.inputs), ...Object.keys(others.metafile.inputs)]);
+const text = await licenses([modules, others, worker].flatMap((built) => Object.keys(built.metafile.inputs)));
 const licenseFile = `licenses-${hash(text)}.txt`;
 await writeFile(join(assets, licenseFile), text);
 
@@ -120,6 +164,7 @@ const replace = {
   '@theme.js@': output('src/theme.ts'),
   '@style.css@': output('src/style.css'),
   '@process.css@': output('src/process/process.css'),
+  '@space.css@': output('src/space/space.css'),
   '@app.js@': output('src/app.tsx'),
   '@licenses@': licenseFile,
 };
@@ -155,12 +200,16 @@ const weigh = (files) => [...files].reduce((sum, file) => sum + (sizes.get(basen
 
 const core = closure(output('src/app.tsx'));
 const process_ = new Set([...closure(output('src/process/page.tsx'))].filter((file) => !core.has(file)));
-const always = ['index.html', output('src/theme.ts'), output('src/style.css'), output('src/process/process.css')];
+const space = new Set([...closure(output('src/space/page.tsx')), workerFile].filter((file) => !core.has(file)));
+const styles = ['src/style.css', 'src/process/process.css', 'src/space/space.css'].map(output);
+const always = ['index.html', output('src/theme.ts'), ...styles];
 const totals = {
   core: weigh(core),
   process: weigh(process_),
+  space: weigh(space),
   'first load of /': weigh([...always, ...core]),
   'first load of /process': weigh([...always, ...core, ...process_]),
+  'first load of /space': weigh([...always, ...core, ...space]),
 };
 
 for (const [name, { raw, gz }] of [...sizes].sort()) {

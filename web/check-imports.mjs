@@ -12,7 +12,7 @@ const LAYERS = [
   { name: 'wire', files: /^wire\.gen\.ts$/, why: 'the contract depends on nothing' },
   {
     name: 'pure',
-    files: /^(format|filter|nearest|hex|tree|deltas|history|columns|exports)\.ts$/,
+    files: /^(format|kinds|filter|nearest|hex|tree|deltas|history|columns|exports)\.ts$/,
     within: true,
     pure: true,
     why: 'pure modules run under Node and are tested there',
@@ -26,13 +26,14 @@ const LAYERS = [
   { name: 'store', files: /^store\.ts$/, why: 'the store knows what the server said, not how it looks' },
   {
     name: 'parts',
-    files: /^(table|paint|rowline|strip|striprow|chart|hexview|spark)\.tsx?$|^(lamps|bar|sheet|sheets|lazy)\.tsx$/,
+    files:
+      /^(table|paint|rowline|strip|striprow|chart|hexview|spark)\.tsx?$|^(lamps|bar|sheet|sheets|lazy|filterline|filterhelp)\.tsx$/,
     within: true,
     why: 'parts are shared by pages and know none of them',
   },
   {
     name: 'pages',
-    files: /^(list|process)\//,
+    files: /^(list|process|space)\//,
     within: true,
     why: 'pages know the parts, never the app that shows them',
   },
@@ -46,6 +47,11 @@ const DOM =
 // A library that only one file may import, so that it can be replaced.
 const ONLY = [
   { module: /^uplot(\/|$)/, file: /^chart\.tsx?$/, why: 'uPlot is wrapped in one file so that it can be replaced' },
+  {
+    module: /^three(\/|$)/,
+    file: /^space\/scene\.ts$/,
+    why: 'three is wrapped in one file so that it can be replaced',
+  },
 ];
 
 async function* walk(folder) {

@@ -20,6 +20,16 @@ import type { Identity, ProcessSummary } from './wire.gen';
 
 const Sheets = lazy(async () => (await import('./sheets')).Sheets);
 
+const Space = lazy(async () => {
+  try {
+    return (await import('./space/page')).SpacePage;
+  } catch (cause) {
+    rewrite('/');
+    notice.value = { text: 'The space could not be loaded. Is the server still running?', tone: 'bad' };
+    throw cause;
+  }
+});
+
 const Process = signal<ComponentType<ProcessPageProps> | null>(null);
 
 // target is the process the address names, once its start time is known.
@@ -109,10 +119,11 @@ function followTarget(): void {
     return;
   }
   shownPath = '';
+  // From the space a process page opens in its own frame: no list was on screen.
+  direct.value = now.page === 'space';
   target.value = null;
   ready.value = false;
   refused.value = false;
-  direct.value = false;
   if (now.page === 'unknown') notice.value = { text: `There is no page ${visible(now.path)}.`, tone: 'bad' };
   else notice.value = null;
 }
@@ -138,6 +149,14 @@ function App() {
           },
         },
         {
+          keys: 'g s',
+          label: 'go to the space',
+          group: 'Everywhere',
+          run: () => {
+            if (route.value.page !== 'space') navigate('/space');
+          },
+        },
+        {
           keys: 'F6',
           label: 'next region',
           group: 'Everywhere',
@@ -160,11 +179,13 @@ function App() {
   );
   const wantsProcess = route.value.page === 'process' && !refused.value;
   const showProcess = wantsProcess && (ready.value || direct.value);
+  const isSpace = route.value.page === 'space';
   const identity = target.value;
   const Page = Process.value;
   return (
     <>
-      {!showProcess && <ListPage active={!wantsProcess} />}
+      {isSpace && <Space />}
+      {!showProcess && !isSpace && <ListPage active={!wantsProcess} />}
       {wantsProcess && identity && Page && (
         <Page
           key={`${identity.pid}@${identity.start_time_ticks}`}

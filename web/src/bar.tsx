@@ -29,7 +29,7 @@ export function PlaceLink(props: { href: string; current?: boolean; children: Co
 // stand after the places (the list's filter), lamps and actions at the right end.
 export function TopBar(props: {
   title: string;
-  page: 'list' | 'process';
+  page: 'list' | 'process' | 'space';
   children?: ComponentChildren;
   lamps?: ComponentChildren;
   actions?: ComponentChildren;
@@ -44,6 +44,9 @@ export function TopBar(props: {
       <nav class="bar-places" aria-label="Places">
         <PlaceLink href="/" current={props.page === 'list'}>
           List
+        </PlaceLink>
+        <PlaceLink href="/space" current={props.page === 'space'}>
+          Space
         </PlaceLink>
       </nav>
       {props.children}

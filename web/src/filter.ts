@@ -40,15 +40,18 @@ export interface Filter {
 
 type Kind = 'text' | 'exact' | 'bytes' | 'percent' | 'age' | 'count' | 'yes' | 'state';
 
-interface Key {
+export interface Key {
   kind: Kind;
   // text gives the candidates of a text key; number the figure of the others.
-  texts?: (p: ProcessSummary) => (string | null)[];
+  texts?: (p: ProcessSummary) => readonly (string | null)[];
   number?: (p: ProcessSummary, now: number) => number | null;
   help: string;
 }
 
-const KEYS: Record<string, Key> = {
+/** A grammar names the keys of one page. */
+export type Grammar = Readonly<Record<string, Key>>;
+
+export const KEYS: Grammar = {
   pid: { kind: 'count', number: (p) => p.identity.pid, help: 'pid:3310' },
   ppid: { kind: 'count', number: (p) => p.parent_id?.pid ?? null, help: 'ppid:1' },
   name: { kind: 'text', texts: (p) => [p.name], help: 'name:post' },
@@ -84,8 +87,8 @@ const STATE_WORDS: Record<string, string> = {
 };
 
 // keyHelp shows how a key is used: "user:root".
-export function keyHelp(key: string): string {
-  return KEYS[key]?.help ?? `${key}:`;
+export function keyHelp(key: string, keys: Grammar = KEYS): string {
+  return keys[key]?.help ?? `${key}:`;
 }
 
 // lowerText is what words are looked for in: name, a line feed, the command.
@@ -260,9 +263,9 @@ function numberTest(key: Key, op: string, value: string): Test {
   };
 }
 
-function keyTest(name: string, op: string, value: string): Test {
-  const key = KEYS[name];
-  if (!key) throw new Error(`unknown key ${name}: known are ${KNOWN_KEYS.join(' ')}`);
+function keyTest(name: string, op: string, value: string, keys: Grammar): Test {
+  const key = Object.hasOwn(keys, name) ? keys[name] : undefined;
+  if (!key) throw new Error(`unknown key ${name}: known are ${Object.keys(keys).join(' ')}`);
   if (value === '') throw new Error(`${name} needs a value, as in ${key.help}`);
   if (key.kind === 'yes') {
     if (op !== ':' || !/^(yes|no)$/i.test(value)) throw new Error(`${name} is yes or no`);
@@ -276,7 +279,7 @@ function keyTest(name: string, op: string, value: string): Test {
 
 const always: Test = () => true;
 
-function parseTerm(piece: { text: string; from: number; to: number }): Term {
+function parseTerm(piece: { text: string; from: number; to: number }, keys: Grammar): Term {
   const negative = piece.text.length > 1 && piece.text.startsWith('-');
   const body = negative ? piece.text.slice(1) : piece.text;
   const match = /^([a-z]\w*)(:|>=|<=|>|<)(.*)$/is.exec(body);
@@ -286,7 +289,7 @@ function parseTerm(piece: { text: string; from: number; to: number }): Term {
     if (match) {
       const name = (match[1] as string).toLowerCase();
       term.key = name;
-      test = keyTest(name, match[2] as string, match[3] as string);
+      test = keyTest(name, match[2] as string, match[3] as string, keys);
       term.chip = true;
     } else {
       if (body.replace(/[|"]/g, '') === '') return term;
@@ -306,8 +309,8 @@ export function kernelNamed(filter: Filter): boolean {
   return filter.terms.some((term) => term.key === 'kernel' && !term.error);
 }
 
-export function parseFilter(text: string): Filter {
-  const terms = split(text).map(parseTerm);
+export function parseFilter(text: string, keys: Grammar = KEYS): Filter {
+  const terms = split(text).map((piece) => parseTerm(piece, keys));
   const active = terms.filter((term) => term.matches !== always);
   const test: Filter['test'] =
     active.length === 0

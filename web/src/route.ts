@@ -5,12 +5,14 @@ import type { Identity } from './wire.gen';
 
 export type Route =
   | { page: 'list' }
+  | { page: 'space' }
   // start is null when the link named a pid only; hash is the text after '#'.
   | { page: 'process'; pid: number; start: number | null; hash: string }
   | { page: 'unknown'; path: string };
 
 export function parseRoute(path: string, search: string, hash: string): Route {
   if (path === '/') return { page: 'list' };
+  if (path === '/space') return { page: 'space' };
   const match = /^\/process\/([1-9]\d{0,9})$/.exec(path);
   if (match?.[1]) {
     const start = new URLSearchParams(search).get('start');

@@ -221,7 +221,8 @@ export class Live {
   }
 }
 
-async function freeSlot(): Promise<(() => void) | null> {
+// freeSlot takes one of the slots of this origin, as long as its release is not called.
+export async function freeSlot(): Promise<(() => void) | null> {
   if (!('locks' in navigator) || !navigator.locks) return () => {}; // plain http from elsewhere
   for (let n = 1; n <= maxStreams; n++) {
     const release = await new Promise<(() => void) | null>((resolve) => {
@@ -240,7 +241,8 @@ async function freeSlot(): Promise<(() => void) | null> {
   return null;
 }
 
-async function askWhy(url: string): Promise<HTTPError | null> {
+// askWhy asks what a refused stream would have answered.
+export async function askWhy(url: string): Promise<HTTPError | null> {
   const abort = new AbortController();
   try {
     const answer = await fetch(url, {

@@ -5,6 +5,8 @@ import { useEffect, useRef } from 'preact/hooks';
 import { announce } from '../announce';
 import { TopBar } from '../bar';
 import { type Column, columnById } from '../columns';
+import { KEYS } from '../filter';
+import { type Filtered, FilterLine, focusFilter } from '../filterline';
 import { lazy } from '../lazy';
 import { Lifetime } from '../life';
 import { processPath } from '../route';
@@ -28,7 +30,6 @@ import {
   sortBy,
   toggleHold,
 } from './control';
-import { FilterLine, focusFilter } from './filterline';
 import { Foot, SortSelect } from './foot';
 import { Gauges } from './gauges';
 import { clampWidth } from './layout';
@@ -40,6 +41,13 @@ const Empty = lazy(async () => (await import('./rare')).Empty);
 const Preview = lazy(async () => (await import('./preview')).Preview);
 const ColumnsSheet = lazy(async () => (await import('./sheets')).ColumnsSheet);
 const CopySheet = lazy(async () => (await import('./sheets')).CopySheet);
+
+const filtered: Filtered = {
+  query: view.query,
+  open: view.filterOpen,
+  keys: KEYS,
+  example: 'Filter: name, user:root, cpu>0.5',
+};
 
 let scrollKept = 0;
 
@@ -175,7 +183,7 @@ export function ListPage(props: { active: boolean }) {
           </>
         }
       >
-        <FilterLine />
+        <FilterLine page={filtered} />
       </TopBar>
       <main class="list-main">
         <Notes />

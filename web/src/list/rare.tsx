@@ -1,10 +1,9 @@
 // Parts of the list that most looks at it never need: loaded when they are first shown.
 
-import { KNOWN_KEYS, keyHelp, type Term } from '../filter';
+import { setQuery } from '../filterline';
 import { clock, count, dateTime, visible } from '../format';
 import { nearest } from '../nearest';
 import { store } from '../store';
-import { setQuery } from './filterline';
 import { rewindLabel, SPAN_MS } from './gauges';
 import * as view from './state';
 
@@ -82,40 +81,6 @@ export function Empty(props: { kernelHidden: number }) {
       {!view.kernel.value && props.kernelHidden > 0 && (
         <p class="second">{count(props.kernelHidden)} kernel threads are hidden; k shows them.</p>
       )}
-    </div>
-  );
-}
-
-// Wrong names a term that cannot be understood, and what would be.
-export function Wrong(props: { terms: readonly Term[] }) {
-  return (
-    <div class="filter-help filter-wrong" id="filter-help" role="alert">
-      {props.terms.map((term) => (
-        <p class="filter-line" key={term.from}>
-          <span class="filter-bad">{visible(term.text)}</span> is not applied: {term.error}.
-          {term.key !== null && !KNOWN_KEYS.includes(term.key) && (
-            <span> To look for the text itself, put it in quotes: "{visible(term.text)}".</span>
-          )}
-        </p>
-      ))}
-    </div>
-  );
-}
-
-export function Help() {
-  return (
-    <div class="filter-help" id="filter-help">
-      <p class="filter-line">
-        <span class="mono">word</span> <span class="mono">"two words"</span> <span class="mono">/regex/</span> look in
-        name and command; <span class="mono">-</span> excludes, <span class="mono">|</span> is or, a blank is and.
-      </p>
-      <p class="filter-line filter-keys">
-        {KNOWN_KEYS.map((key) => (
-          <span class="mono" key={key}>
-            {keyHelp(key)}
-          </span>
-        ))}
-      </p>
     </div>
   );
 }

@@ -2,11 +2,11 @@
 
 import { copyText } from '../clipboard';
 import { COLUMNS } from '../columns';
+import { filterFocused, focusFilter, setQuery } from '../filterline';
 import { bindKeys } from '../keys';
 import { allCores } from '../settings';
 import { store } from '../store';
 import { goTo, moveCursor, openProcess, select, selectedRow, shownTable, sortBy, toggleHold } from './control';
-import { filterFocused, focusFilter, setQuery } from './filterline';
 import * as view from './state';
 
 // inTable: cursor keys are the table's only when nothing else has the focus.

@@ -1,12 +1,22 @@
 // The filter line: whole key terms become chips, the rest is an input. Backspace at
 // the start of the input opens the last chip.
 
-import { signal } from '@preact/signals';
+import { type Signal, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { KNOWN_KEYS, parseFilter, split } from '../filter';
-import { visible } from '../format';
-import { lazy } from '../lazy';
-import { filterOpen, query } from './state';
+import { type Grammar, parseFilter, split } from './filter';
+import { visible } from './format';
+import { lazy } from './lazy';
+
+// Filtered is the page that has the line: one at a time.
+export interface Filtered {
+  query: Signal<string>;
+  open: Signal<boolean>; // narrow: the filter has its own row
+  keys: Grammar;
+  example: string; // placeholder of the empty line
+  enter?: () => void; // Enter in the line, after what was typed is taken
+}
+
+let page: Filtered | null = null;
 
 const typed = signal('');
 const chips = signal<readonly string[]>([]);
@@ -17,7 +27,7 @@ const joined = () => [...chips.peek(), typed.peek()].filter((part) => part.trim(
 
 // take splits a whole query into chips and the words between and after them.
 function take(text: string): void {
-  const parts = parseFilter(text).terms;
+  const parts = parseFilter(text, page?.keys).terms;
   chips.value = parts.filter((t) => t.chip).map((t) => t.text);
   typed.value = parts
     .filter((t) => !t.chip)
@@ -28,7 +38,7 @@ function take(text: string): void {
 const input = { element: null as HTMLInputElement | null };
 
 export function focusFilter(): void {
-  filterOpen.value = true;
+  if (page) page.open.value = true;
   // On narrow screens the field is there only after the next paint.
   requestAnimationFrame(() => {
     input.element?.focus();
@@ -42,7 +52,7 @@ export function filterFocused(): boolean {
 
 export function setQuery(text: string): void {
   take(text);
-  query.value = joined();
+  if (page) page.query.value = joined();
 }
 
 // settle makes chips of the whole key terms in the input; the last one only when it
@@ -53,7 +63,7 @@ function settle(text: string, all: boolean): void {
   const parts = split(text);
   parts.forEach((part, i) => {
     const finished = all || i < parts.length - 1 || /\s$/.test(text);
-    const term = parseFilter(part.text).terms[0];
+    const term = parseFilter(part.text, page?.keys).terms[0];
     if (finished && term?.chip) made.push(part.text);
     else keep.push(part.text);
   });
@@ -61,7 +71,7 @@ function settle(text: string, all: boolean): void {
     chips.value = [...chips.value, ...made];
     typed.value = keep.join(' ');
   } else typed.value = text;
-  query.value = joined();
+  if (page) page.query.value = joined();
 }
 
 function openChip(index: number): void {
@@ -69,7 +79,7 @@ function openChip(index: number): void {
   if (text === undefined) return;
   chips.value = chips.value.filter((_, i) => i !== index);
   typed.value = [typed.value.trim(), text].filter(Boolean).join(' ');
-  query.value = joined();
+  if (page) page.query.value = joined();
   input.element?.focus();
 }
 
@@ -81,16 +91,17 @@ function onKey(event: KeyboardEvent): void {
     chips.value = chips.value.slice(0, -1);
     const rest = typed.value;
     typed.value = rest ? `${last} ${rest}` : last;
-    query.value = joined();
+    if (page) page.query.value = joined();
     requestAnimationFrame(() => field.setSelectionRange(last.length, last.length));
   } else if (event.key === 'Enter') {
     settle(field.value, true);
+    page?.enter?.();
   } else if (event.key === 'Escape') {
     event.preventDefault();
     event.stopPropagation();
     if (joined() !== '') setQuery('');
     else {
-      filterOpen.value = false;
+      if (page) page.open.value = false;
       field.blur();
       document.querySelector<HTMLElement>('.row[tabindex="0"]')?.focus();
     }
@@ -101,15 +112,20 @@ function onKey(event: KeyboardEvent): void {
   }
 }
 
-const Wrong = lazy(async () => (await import('./rare')).Wrong);
-const Help = lazy(async () => (await import('./rare')).Help);
+const Wrong = lazy(async () => (await import('./filterhelp')).Wrong);
+const Help = lazy(async () => (await import('./filterhelp')).Help);
 
-export function FilterLine() {
+export function FilterLine(props: { page: Filtered }) {
+  const { query, open, keys, example } = props.page;
   const element = useRef<HTMLInputElement>(null);
   useEffect(() => {
+    const mine = props.page;
+    page = mine;
     input.element = element.current;
     take(query.peek());
     return () => {
+      if (page !== mine) return;
+      page = null;
       input.element = null;
     };
   }, []);
@@ -117,17 +133,17 @@ export function FilterLine() {
   useEffect(() => {
     if (query.value !== joined()) take(query.value);
   }, [query.value]);
-  const wrong = parseFilter(typed.value).terms.filter((term) => term.error !== null);
+  const wrong = parseFilter(typed.value, keys).terms.filter((term) => term.error !== null);
   // While the last term is being typed it is not yet wrong, unless its key is.
   const shown = wrong.filter(
     (term) =>
       !focused.value ||
       term.to < typed.value.length ||
-      (term.key !== null && !KNOWN_KEYS.includes(term.key)) ||
+      (term.key !== null && !Object.hasOwn(keys, term.key)) ||
       !/needs/.test(term.error ?? ''),
   );
   return (
-    <div class={`filter${filterOpen.value ? ' filter-open' : ''}`} role="search">
+    <div class={`filter${open.value ? ' filter-open' : ''}`} role="search">
       <div class={`filter-box${shown.length ? ' filter-box-bad' : ''}`}>
         <span class="filter-slash" aria-hidden="true">
           /
@@ -148,7 +164,7 @@ export function FilterLine() {
           aria-keyshortcuts="/"
           aria-describedby={focused.value || shown.length ? 'filter-help' : undefined}
           aria-invalid={shown.length > 0}
-          placeholder={chips.value.length ? '' : 'Filter: name, user:root, cpu>0.5'}
+          placeholder={chips.value.length ? '' : example}
           value={typed.value}
           onInput={(event) => settle(event.currentTarget.value, false)}
           onKeyDown={onKey}
@@ -173,7 +189,7 @@ export function FilterLine() {
           </button>
         )}
       </div>
-      {shown.length > 0 ? <Wrong terms={shown} /> : focused.value ? <Help /> : null}
+      {shown.length > 0 ? <Wrong terms={shown} keys={keys} /> : focused.value ? <Help keys={keys} /> : null}
     </div>
   );
 }
