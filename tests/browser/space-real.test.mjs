@@ -108,7 +108,11 @@ test('200 real processes: shown, opened, their bytes on the right edge, their fi
   assert.match(connections, /UNIX/);
   assert.match(connections, /TCP.*candidate|candidate.*TCP/s, 'a TCP peer is never more than a candidate');
 
-  const status = await (await fetch(`${url}/api/system/status`)).json();
+  let status = null;
+  await until(async () => {
+    status = await (await fetch(`${url}/api/system/status`)).json();
+    return [status.ipc, status.files].every(({ state }) => state !== 'idle' && state !== 'starting');
+  });
   await t.test('what moves', { skip: sensorsOff(status) }, async () => {
     const peer = keyOf(reader);
     // As long as it lasts: what is asked is what one window shows.
@@ -140,7 +144,7 @@ test('200 real processes: shown, opened, their bytes on the right edge, their fi
   assert.equal(new URL(page.url()).pathname, `/process/${activity.pid}`);
 });
 
-// sensorsOff is why nothing that moves can be seen here; null where it can.
+// sensorsOff is why nothing that moves can be seen here; false where it can.
 function sensorsOff(status) {
   for (const name of ['ipc', 'files']) {
     const { state, reason } = status[name];
