@@ -231,7 +231,8 @@ tests() {
 	step "symbols" go test -count=1 ./elf
 	step "inside a process" go test -count=1 -timeout 20m ./ptrace
 	step "sensors" race ./bpf
-	step "runs" go test -count=1 -timeout 15m ./run
+	step "runs" race -timeout 15m ./run
+	step "runs, from outside" go test -count=1 -timeout 15m ./tests/runs
 	step "web model" node_tests web/test/*.test.mjs
 	step "test binaries for Linux 6.1" guest_begin -short 6.1
 	step "odd targets, end to end" go test -count=1 ./tests/cases ./tests/e2e
@@ -245,7 +246,7 @@ tests() {
 
 fuzz_all() {
 	local pkg f
-	for pkg in proc api elf ptrace bpf; do
+	for pkg in proc api elf ptrace bpf run; do
 		for f in $(go test -list '^Fuzz' ./$pkg | grep '^Fuzz'); do
 			step "fuzz $pkg $f" go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-60s}" ./$pkg
 		done
@@ -272,6 +273,7 @@ soak)
 	build
 	step "idle, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
 	step "storms, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run 'Storm|Killed|GroupStop' ./ptrace
+	step "runs, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run "ManyRuns|GreatOutput|Storm" ./run
 	step "stacks as another unwinder has them" env COMPARE_INSTANTS=20 go test -count=1 -timeout 20m -v -run 'AsAnotherUnwinder|Browser' ./ptrace
 	fuzz_all
 	finish

@@ -1,5 +1,5 @@
 // Command procinsh shows the processes of a Linux host in a browser and to curl, and
-// the stacks of one on the terminal.
+// the stacks of one on the terminal, and launches commands that it ends for sure.
 package main
 
 import (
@@ -9,6 +9,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+
+	launcher "procinsh/run"
 )
 
 // The runtime parks the main thread where it ends others, and a tracing thread has
@@ -23,8 +25,19 @@ func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 // run is the program without the process around it. It returns the exit status:
 // 0, 1 for what went wrong, 2 for a command line that is wrong.
 func run(args []string, env func(string) string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "snapshot" {
-		return runSnapshot(args[1:], stdout, stderr)
+	if len(args) > 0 {
+		switch args[0] {
+		case "snapshot":
+			return runSnapshot(args[1:], stdout, stderr)
+		case "run":
+			return runCommand(args[1:], env, stdout, stderr)
+		case "runs":
+			return runRuns(args[1:], env, stdout, stderr)
+		case launcher.HelperArgument:
+			return hidden(launcher.Help(), 1, stderr)
+		case launcher.JoinArgument:
+			return hidden(launcher.Join(args[1:]), 126, stderr)
+		}
 	}
 	o, err := parseArgs(args, env)
 	switch {
@@ -41,6 +54,15 @@ func run(args []string, env func(string) string, stdout, stderr io.Writer) int {
 	if err := serve(o, stderr); err != nil {
 		fmt.Fprintln(stderr, "procinsh:", err)
 		return 1
+	}
+	return 0
+}
+
+// hidden is the end of what this program executes itself as.
+func hidden(err error, status int, stderr io.Writer) int {
+	if err != nil {
+		fmt.Fprintln(stderr, "procinsh:", err)
+		return status
 	}
 	return 0
 }

@@ -7,17 +7,24 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/user"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	launcher "procinsh/run"
 )
 
 const help = `procinsh shows the processes of this host in a browser and to curl.
 
 Usage: procinsh [serve] [options]
        procinsh snapshot PID [--json] [--no-stop]   the stack of every thread
+       procinsh run [options] -- COMMAND…           a command, and all it starts
+       procinsh runs [ls|show|stop|…]               those of a server, see runs --help
 
   --listen ADDRESS   where to listen: 127.0.0.1:PORT, [::1]:PORT, localhost:PORT
                      for both, or unix:PATH; may be given several times
@@ -27,6 +34,15 @@ Usage: procinsh [serve] [options]
   --allow-user NAME  a user who may ask, beside root, the one who started it and
                      the one who ran sudo; may be given several times
   --no-auth          let every local user ask
+  --runs             let who may ask start programs, as the user they are
+  --run-user NAME    who programs run as when nobody knows who asks
+  --run-allow PATH   a program that may be started, and no others but those; may be
+                     given several times
+  --run-wrapper 'PROGRAM ARGS'  goes before every command that is started
+  --root NAME=DIR[,env=VAR]     a folder that programs may work in, as @NAME, and
+                     no others but those; may be given several times
+  --keep-runs        leave running programs alone when the server ends
+  --stop-orphans     end what a dead server left running
   --log FILTER       what goes to stderr: debug, info, warn, error or off, and the
                      same for a package: info,api=debug (info; or $PROCINSH_LOG)
   --version          print the version
@@ -51,6 +67,11 @@ type options struct {
 	uids     []uint32 // users that may ask
 	noAuth   bool
 	log      logFilter
+
+	runs        bool
+	run         launcher.Options
+	keepRuns    bool
+	stopOrphans bool
 }
 
 // parseArgs reads the command line. Its errors are lines for the user; errHelp and
@@ -94,6 +115,47 @@ func parseArgs(args []string, env func(string) string) (options, error) {
 		}
 		return nil
 	})
+	yes := func(name string, to *bool) {
+		flags.BoolFunc(name, "", func(text string) (err error) {
+			if *to, err = strconv.ParseBool(text); err != nil {
+				return errors.New("it takes no value")
+			}
+			return nil
+		})
+	}
+	yes("runs", &o.runs)
+	yes("keep-runs", &o.keepRuns)
+	yes("stop-orphans", &o.stopOrphans)
+	flags.Func("run-user", "", func(text string) error {
+		o.run.User = text
+		_, err := userID(text)
+		return err
+	})
+	flags.Func("run-allow", "", func(text string) error {
+		path, err := exec.LookPath(text)
+		if err != nil {
+			return errors.New("no such program")
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return err
+		}
+		o.run.Allow = append(o.run.Allow, path)
+		return nil
+	})
+	flags.Func("run-wrapper", "", func(text string) error {
+		if o.run.Wrapper = strings.Fields(text); len(o.run.Wrapper) == 0 {
+			return errors.New("it names no program")
+		}
+		return nil
+	})
+	flags.Func("root", "", func(text string) error {
+		root, err := launcher.ParseRoot(text)
+		if slices.ContainsFunc(o.run.Roots, func(r launcher.Root) bool { return r.Name == root.Name }) && err == nil {
+			err = errors.New("this name was given already")
+		}
+		o.run.Roots = append(o.run.Roots, root)
+		return err
+	})
 	flags.Func("log", "", func(text string) (err error) {
 		o.log, err = parseLogFilter(text)
 		return err
@@ -113,6 +175,13 @@ func parseArgs(args []string, env func(string) string) (options, error) {
 	case flags.NArg() > 0:
 		return options{}, fmt.Errorf("unexpected argument %q, see procinsh --help", flags.Arg(0))
 	}
+	if !o.runs {
+		for _, name := range []string{"run-user", "run-allow", "run-wrapper", "root", "keep-runs", "stop-orphans"} {
+			if given(flags, name) {
+				return options{}, fmt.Errorf("option --%s needs --runs", name)
+			}
+		}
+	}
 	if len(o.listen) == 0 {
 		var err error
 		if o.listen, err = parseAddress(defaultListen); err != nil {
@@ -120,6 +189,12 @@ func parseArgs(args []string, env func(string) string) (options, error) {
 		}
 	}
 	return o, nil
+}
+
+// given tells whether an option stands on the command line.
+func given(flags *flag.FlagSet, name string) (found bool) {
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
 }
 
 // flagError puts an error of package flag into one line in the words of the help.

@@ -19,6 +19,7 @@ import (
 	"procinsh/elf"
 	"procinsh/proc"
 	"procinsh/ptrace"
+	launcher "procinsh/run"
 	"procinsh/watch"
 	"procinsh/web"
 )
@@ -45,8 +46,15 @@ func serve(o options, stderr io.Writer) error {
 	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, Hooks: listHooks(log)})
 	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, Hooks: processHooks(log)})
 	system, systemList := newSystem(files, list, o.interval, log)
+	runs, err := startRuns(o, log)
+	if err != nil {
+		return err
+	}
+	if runs != nil {
+		defer runs.Close()
+	}
 	server, err := api.New(api.Options{
-		FS: files, List: list, Processes: processes, System: system, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
+		FS: files, Runs: runs, List: list, Processes: processes, System: system, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
 		AllowUIDs: o.uids, NoAuth: o.noAuth,
 		Version: version, Revision: revision(), Interval: o.interval,
 	})
@@ -89,6 +97,38 @@ func serve(o options, stderr io.Writer) error {
 	ends.Wait()
 	log.Info("stopped")
 	return cause
+}
+
+// startRuns starts the helper that launches programs; nil without --runs.
+func startRuns(o options, log *slog.Logger) (*launcher.Client, error) {
+	if !o.runs {
+		return nil, nil
+	}
+	o.run.Environ = os.Environ()
+	runs, err := launcher.StartHelper(o.run, o.keepRuns, func(what string, err error) {
+		if err != nil {
+			log.Error(what, "error", err)
+			return
+		}
+		log.Warn(what)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c, err := runs.Capabilities(context.Background())
+	if err == nil && o.stopOrphans {
+		var ended []launcher.Stopped
+		ended, err = runs.StopOrphans(context.Background())
+		for _, st := range ended {
+			log.Info("what a dead server left was ended", "run", st.ID, "stopped", st.Stopped, "survivors", len(st.Survivors))
+		}
+	}
+	if err != nil {
+		runs.Close()
+		return nil, err
+	}
+	log.Info("runs are on", "helper", c.HelperPID, "birth", c.Birth, "confidence", c.Confidence, "reason", c.Reason)
+	return runs, nil
 }
 
 // listenText is where the server listens, as addresses to open.

@@ -16,6 +16,7 @@ import (
 
 	"procinsh/proc"
 	"procinsh/ptrace"
+	"procinsh/run"
 	"procinsh/watch"
 )
 
@@ -28,6 +29,7 @@ type Options struct {
 	Symbols   *ptrace.Symbols
 	Pages     fs.FS // the compiled pages
 	Log       *slog.Logger
+	Runs      *run.Client // nil: no program is started
 
 	AllowUIDs []uint32 // users that may ask
 	NoAuth    bool     // everybody may ask
@@ -44,6 +46,7 @@ type Server struct {
 	processes *watch.Processes
 	system    *watch.System
 	symbols   *ptrace.Symbols
+	runs      *run.Client
 	log       *slog.Logger
 	peers     peers
 	conns     conns
@@ -68,7 +71,7 @@ type Server struct {
 // Errors: the pages cannot be listed.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		fs: o.FS, list: o.List, processes: o.Processes, system: o.System, symbols: o.Symbols, log: o.Log,
+		fs: o.FS, list: o.List, processes: o.Processes, system: o.System, symbols: o.Symbols, runs: o.Runs, log: o.Log,
 		peers:    peers{uids: slices.Clone(o.AllowUIDs), all: o.NoAuth, tcpOwner: proc.SocketOwner},
 		conns:    newConns(),
 		config:   newConfig(o),

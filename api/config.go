@@ -25,8 +25,11 @@ func newConfig(o Options) Config {
 		Sources: Sources{List: text, Threads: text, Descriptors: text, Maps: text},
 		Capabilities: ServerCapabilities{
 			Ptrace: ptraceCapability(o.FS),
-			Runs:   no("This version starts no programs."),
+			Runs:   no("Programs are started only with --runs."),
 		},
+	}
+	if o.Runs != nil {
+		c.Capabilities.Runs = Capability{Available: true}
 	}
 	if o.Revision != "" {
 		c.Revision = &o.Revision

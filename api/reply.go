@@ -67,6 +67,8 @@ func statusOf(err error) *httpError {
 	switch {
 	case errors.As(err, &known):
 		return known
+	case runError(err) != nil:
+		return runError(err)
 	case errors.Is(err, proc.ErrGone):
 		return &httpError{status: http.StatusGone, code: "process_gone", err: err,
 			message: "The process has ended, or its PID names another process by now."}

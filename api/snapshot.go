@@ -171,19 +171,24 @@ func positive(fields map[string]json.RawMessage, name string, bits int) (uint64,
 
 // readJSON returns the whole body of a request.
 func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	return readLimited(w, r, maxBodyBytes)
+}
+
+// readLimited is readJSON for a body of at most so many bytes.
+func readLimited(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	encoding := r.Header.Get("Content-Encoding")
 	if err != nil || kind != "application/json" || len(r.Header["Content-Type"]) != 1 || encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, &httpError{status: http.StatusUnsupportedMediaType, code: "not_json",
 			message: "The body has to be plain JSON: send it with Content-Type: application/json."}
 	}
-	tooLarge := &httpError{status: http.StatusRequestEntityTooLarge, code: "body_too_large", message: "The body is longer than 64 KiB."}
-	if r.ContentLength > maxBodyBytes {
+	tooLarge := &httpError{status: http.StatusRequestEntityTooLarge, code: "body_too_large", message: "The body is longer than " + strconv.FormatInt(most>>10, 10) + " KiB."}
+	if r.ContentLength > most {
 		return nil, tooLarge
 	}
 	rc := http.NewResponseController(w)
 	rc.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):

@@ -762,3 +762,263 @@ type SensorStatus struct {
 type Gap struct {
 	DroppedFrames uint64 `json:"dropped_frames"`
 }
+
+// RunRequest is the body of POST /api/runs. Exactly one of argv and command is given.
+type RunRequest struct {
+	ID                string            `json:"id"`      // 1 to 64 of A-Z a-z 0-9 _ -; "" makes one
+	Argv              []string          `json:"argv"`    // executed as it is
+	Command           *string           `json:"command"` // for sh -c, byte for byte
+	Cwd               string            `json:"cwd"`     // absolute, or @name/… below a root
+	Env               map[string]string `json:"env"`
+	Scope             string            `json:"scope"`
+	Replace           bool              `json:"replace"`  // stops the scope's runs first
+	PTY               *TerminalSize     `json:"pty"`      // 0, 0 for 120 × 30
+	Fallback          bool              `json:"fallback"` // pipes when no terminal can be had
+	Stdin             string            `json:"stdin"`    // closed or open
+	Input             *string           `json:"input"`    // written, then closed
+	TimeoutMS         *int64            `json:"timeout_ms"`
+	NoOutputTimeoutMS *int64            `json:"no_output_timeout_ms"`
+	Watchdog          string            `json:"watchdog"`  // fresh or resume
+	GraceMS           *int64            `json:"grace_ms"`  // 3000
+	Leftovers         string            `json:"leftovers"` // kill or keep
+	MaxOutputBytes    int               `json:"max_output_bytes"`
+	WaitMS            int64             `json:"wait_ms"`
+	OnDisconnect      string            `json:"on_disconnect"` // stop, or "" to go on
+	User              string            `json:"user"`          // only root may name one
+}
+
+// TerminalSize is that of a run's terminal.
+type TerminalSize struct {
+	Columns uint16 `json:"cols"`
+	Rows    uint16 `json:"rows"`
+}
+
+// Run is a launched command with all that descends from it.
+type Run struct {
+	ID               string        `json:"id"`
+	State            string        `json:"state"` // starting running stopping draining exited failed
+	Argv             []string      `json:"argv"`
+	Command          *string       `json:"command"`
+	Cwd              string        `json:"cwd"`
+	User             *string       `json:"user"`
+	Scope            *string       `json:"scope"`
+	PTY              *TerminalSize `json:"pty"`
+	Warnings         []string      `json:"warnings"`
+	CreatedAt        int64         `json:"created_at"`
+	StartedAt        *int64        `json:"started_at"`
+	RootExitedAt     *int64        `json:"root_exited_at"`
+	EndedAt          *int64        `json:"ended_at"`
+	Root             *string       `json:"root"` // pid-start
+	Cgroup           *string       `json:"cgroup"`
+	Confidence       string        `json:"confidence"` // high best_effort none
+	ConfidenceReason string        `json:"confidence_reason"`
+	Members          *int          `json:"members"`
+	Zombies          *int          `json:"zombies"` // null in a list, as escaped, counts and memory_bytes
+	Escaped          *int          `json:"escaped"`
+	Counts           *RunCounts    `json:"counts"`
+	Exit             *RunExit      `json:"exit"` // null while the root lives
+	Output           RunExtent     `json:"output"`
+	Limits           RunLimits     `json:"limits"`
+	CPUUsec          *int64        `json:"cpu_usec"` // of all that ever ran in it
+	MemoryBytes      *int64        `json:"memory_bytes"`
+	Stdin            string        `json:"stdin"` // open or closed
+	WaitingForInput  bool          `json:"waiting_for_input"`
+	Adopted          bool          `json:"adopted"` // left by a server that is gone
+	Ports            []RunPort     `json:"ports"`
+	Text             *string       `json:"text"` // the output, when it was waited for
+}
+
+// RunCounts are the living members by role.
+type RunCounts struct {
+	Left    int `json:"left"`
+	Started int `json:"started"`
+	Orphan  int `json:"orphan"`
+	Support int `json:"support"`
+	Root    int `json:"root"`
+}
+
+// RunExit is how a run's root ended.
+type RunExit struct {
+	Code   *int    `json:"code"`
+	Signal *string `json:"signal"`
+	Reason string  `json:"reason"` // exit signal manual_cancel overall_timeout no_output_timeout spawn_error
+}
+
+// RunExtent is how much a run wrote and what of it is kept.
+type RunExtent struct {
+	Bytes   int64 `json:"bytes"`
+	Dropped int64 `json:"dropped"`
+	First   int64 `json:"first"`
+	Next    int64 `json:"next"`
+}
+
+// RunLimits are those of one run; null is none.
+type RunLimits struct {
+	TimeoutMS         *int64 `json:"timeout_ms"`
+	NoOutputTimeoutMS *int64 `json:"no_output_timeout_ms"`
+	GraceMS           int64  `json:"grace_ms"`
+}
+
+// RunPort is where a member listens.
+type RunPort struct {
+	Protocol string `json:"protocol"` // tcp or udp
+	Address  string `json:"address"`  // * for all
+	Port     uint16 `json:"port"`
+	Process  string `json:"process"` // pid-start
+}
+
+// RunProcess is a member of a run.
+type RunProcess struct {
+	ID        string    `json:"id"` // pid-start
+	PID       int32     `json:"pid"`
+	Parent    *string   `json:"parent"` // pid-start, when that is a member
+	Label     string    `json:"label"`
+	Command   string    `json:"command"`
+	Exe       *string   `json:"exe"`
+	StartedAt int64     `json:"started_at"`
+	Role      string    `json:"role"`   // root started orphan support
+	Origin    string    `json:"origin"` // foreground or background
+	Ports     []RunPort `json:"ports"`
+	SeenSince int64     `json:"seen_since"`
+	RSSBytes  uint64    `json:"rss_bytes"`
+	CPUUsec   uint64    `json:"cpu_usec"`
+	Escaped   bool      `json:"escaped"` // outside of the run's cgroup
+	Run       string    `json:"run"`
+}
+
+// RunProcesses is GET /api/runs/{id}/processes.
+type RunProcesses struct {
+	ObservedAt int64        `json:"observed_at"`
+	Confidence string       `json:"confidence"`
+	Counts     RunCounts    `json:"counts"`
+	Processes  []RunProcess `json:"processes"`
+}
+
+// RunOutput is GET /api/runs/{id}/output.
+type RunOutput struct {
+	From    int64      `json:"from"`
+	Next    int64      `json:"next"`    // where to read on
+	Dropped int64      `json:"dropped"` // bytes asked for that had fallen out
+	EOF     bool       `json:"eof"`
+	Chunks  []RunChunk `json:"chunks"`
+}
+
+// RunChunk is a piece of output of one stream.
+type RunChunk struct {
+	Stream string `json:"stream"` // stdout stderr terminal
+	Text   string `json:"text"`
+}
+
+// RunLog is GET /api/runs/{id}/log.
+type RunLog struct {
+	Lines      []string `json:"lines"`
+	Offset     int      `json:"offset"` // number of the first line
+	TotalLines int      `json:"total_lines"`
+	Dropped    int64    `json:"dropped"` // bytes that fell out before
+}
+
+// RunInput is the body of POST /api/runs/{id}/input: one of text, base64, keys with hex
+// and literal, paste and submit; eof goes with each or alone.
+type RunInput struct {
+	Text      *string  `json:"text"`
+	Base64    *string  `json:"base64"`
+	Keys      []string `json:"keys"`
+	Hex       []string `json:"hex"`
+	Literal   string   `json:"literal"`
+	Paste     *string  `json:"paste"`
+	Bracketed *bool    `json:"bracketed"`
+	Submit    bool     `json:"submit"`
+	EOF       bool     `json:"eof"`
+}
+
+// RunWritten is what became of an input.
+type RunWritten struct {
+	Written  int      `json:"written"`
+	Warnings []string `json:"warnings"`
+}
+
+// RunStopRequest is the body of the requests that stop; it may be left out.
+type RunStopRequest struct {
+	GraceMS *int64 `json:"grace_ms"`
+	Signal  string `json:"signal"` // the first one, "" for SIGTERM
+}
+
+// RunStopped is how a stop ended.
+type RunStopped struct {
+	ID        string   `json:"id"`
+	Stopped   int      `json:"stopped"`
+	Survivors []string `json:"survivors"`
+	TookMS    int64    `json:"took_ms"`
+}
+
+// RunStopIncomplete is the 504 of a stop that something survived.
+type RunStopIncomplete struct {
+	Error     string   `json:"error"`
+	Code      string   `json:"code"`
+	Stopped   int      `json:"stopped"`
+	Survivors []string `json:"survivors"` // pid-start
+	TookMS    int64    `json:"took_ms"`
+}
+
+// RunTaken is a process that was taken into a run.
+type RunTaken struct {
+	Process  RunProcess `json:"process"`
+	Warnings []string   `json:"warnings"`
+}
+
+// Scope is GET /api/scopes/{scope}.
+type Scope struct {
+	Scope       string       `json:"scope"`
+	Runs        []string     `json:"runs"` // ids, the oldest first
+	Members     RunProcesses `json:"members"`
+	CPUUsec     *int64       `json:"cpu_usec"`
+	MemoryBytes *int64       `json:"memory_bytes"`
+}
+
+// ScopeStopped is how the runs of a scope ended.
+type ScopeStopped struct {
+	Runs []RunStopped `json:"runs"`
+}
+
+// RunsRemoved is how many records of ended runs were deleted.
+type RunsRemoved struct {
+	Removed int `json:"removed"`
+}
+
+// RunCapabilities is GET /api/runs/capabilities.
+type RunCapabilities struct {
+	CgroupRoot *string   `json:"cgroup_root"`
+	Birth      string    `json:"birth"`  // cgroup join none
+	Reason     string    `json:"reason"` // why not better
+	Confidence string    `json:"confidence"`
+	Roots      []RunRoot `json:"roots" wire:"nullable"`
+	MaxRuns    int       `json:"max_runs"`
+	Live       int       `json:"live"`
+	HelperPID  int       `json:"helper_pid"`
+}
+
+// RunRoot is a folder that runs may work in.
+type RunRoot struct {
+	Name string `json:"name"`
+	Dir  string `json:"dir"`
+	Env  string `json:"env"`
+}
+
+// RunEvent is the data of each event of GET /api/runs/events.
+type RunEvent struct {
+	Sequence uint64      `json:"sequence"` // also the id of the event
+	Type     string      `json:"type"`     // run.started run.exited run.timeout process.added process.exited output helper
+	At       int64       `json:"at"`
+	Run      string      `json:"run"`
+	Scope    string      `json:"scope"`
+	Reason   string      `json:"reason"`
+	Exit     *RunExit    `json:"exit"`
+	Process  *RunProcess `json:"process"`
+	Counts   *RunCounts  `json:"counts"`
+	Next     int64       `json:"next"` // of the output
+}
+
+// RunGap says how many events a client that came back has missed for good.
+type RunGap struct {
+	Lost uint64 `json:"lost"`
+}

@@ -97,6 +97,12 @@ func (e *Events) Enter() (last uint64, leave func(), err error) {
 	}), nil
 }
 
+func (e *Events) watched() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.viewers > 0
+}
+
 // After waits for events with a number above last and returns them, with how many in
 // between are not kept any more.
 func (e *Events) After(ctx context.Context, last uint64) (list []Event, lost uint64, err error) {

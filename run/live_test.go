@@ -373,6 +373,7 @@ func TestManyRuns(t *testing.T) {
 		close(ids)
 		workers.Wait()
 		for i := range total {
+			wait(t, "the event", func() bool { return len(seen.of(EventExited, fmt.Sprintf("many-%d", i))) > 0 })
 			if n := len(seen.of(EventExited, fmt.Sprintf("many-%d", i))); n != 1 {
 				t.Errorf("run %d: %d exit events", i, n)
 			}
@@ -456,6 +457,7 @@ func TestOneEnd(t *testing.T) {
 			}
 			all.Wait()
 			st := until(t, s, l.ID, "exited")
+			wait(t, "the event", func() bool { return len(seen.of(EventExited, l.ID)) > 0 })
 			if n := len(seen.of(EventExited, l.ID)); n != 1 {
 				t.Errorf("%d exit events", n)
 			}

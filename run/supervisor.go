@@ -32,15 +32,15 @@ const (
 
 // Options are what a Supervisor is made of.
 type Options struct {
-	Mount     string   // of procfs, "/proc"
-	Roots     []Root   // folders that runs may work in; none: everywhere
-	Allow     []string // programs that may be started; none: every one
-	Wrapper   []string // program and arguments before each command
-	User      string   // to run as when who asks has no user id, "" nobody
-	Environ   []string // to take the variables from that a command may get
-	Event     func(Event)
-	NoCgroup  bool // fallback even where cgroups work
-	JoinBirth bool // enter the cgroup by its file even where birth works
+	Mount     string      // of procfs, "/proc"
+	Roots     []Root      // folders that runs may work in; none: everywhere
+	Allow     []string    // programs that may be started; none: every one
+	Wrapper   []string    // program and arguments before each command
+	User      string      // to run as when who asks has no user id, "" nobody
+	Environ   []string    // to take the variables from that a command may get
+	Event     func(Event) `json:"-"`
+	NoCgroup  bool        // fallback even where cgroups work
+	JoinBirth bool        // enter the cgroup by its file even where birth works
 }
 
 // Supervisor launches runs and answers for them. There is one in a process, and that

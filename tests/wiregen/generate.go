@@ -134,7 +134,7 @@ func (g *generator) typeOf(e ast.Expr) (string, error) {
 			return "string", nil
 		case "bool":
 			return "boolean", nil
-		case "int", "int32", "int64", "uint32", "uint64", "float64":
+		case "int", "int32", "int64", "uint16", "uint32", "uint64", "float64":
 			return "number", nil
 		}
 		if g.structs[t.Name] {

@@ -758,3 +758,263 @@ export interface SensorStatus {
 export interface Gap {
 	dropped_frames: number;
 }
+
+// RunRequest is the body of POST /api/runs. Exactly one of argv and command is given.
+export interface RunRequest {
+	id: string; // 1 to 64 of A-Z a-z 0-9 _ -; "" makes one
+	argv: string[]; // executed as it is
+	command: string | null; // for sh -c, byte for byte
+	cwd: string; // absolute, or @name/… below a root
+	env: Record<string, string>;
+	scope: string;
+	replace: boolean; // stops the scope's runs first
+	pty: TerminalSize | null; // 0, 0 for 120 × 30
+	fallback: boolean; // pipes when no terminal can be had
+	stdin: string; // closed or open
+	input: string | null; // written, then closed
+	timeout_ms: number | null;
+	no_output_timeout_ms: number | null;
+	watchdog: string; // fresh or resume
+	grace_ms: number | null; // 3000
+	leftovers: string; // kill or keep
+	max_output_bytes: number;
+	wait_ms: number;
+	on_disconnect: string; // stop, or "" to go on
+	user: string; // only root may name one
+}
+
+// TerminalSize is that of a run's terminal.
+export interface TerminalSize {
+	cols: number;
+	rows: number;
+}
+
+// Run is a launched command with all that descends from it.
+export interface Run {
+	id: string;
+	state: string; // starting running stopping draining exited failed
+	argv: string[];
+	command: string | null;
+	cwd: string;
+	user: string | null;
+	scope: string | null;
+	pty: TerminalSize | null;
+	warnings: string[];
+	created_at: number;
+	started_at: number | null;
+	root_exited_at: number | null;
+	ended_at: number | null;
+	root: string | null; // pid-start
+	cgroup: string | null;
+	confidence: string; // high best_effort none
+	confidence_reason: string;
+	members: number | null;
+	zombies: number | null; // null in a list, as escaped, counts and memory_bytes
+	escaped: number | null;
+	counts: RunCounts | null;
+	exit: RunExit | null; // null while the root lives
+	output: RunExtent;
+	limits: RunLimits;
+	cpu_usec: number | null; // of all that ever ran in it
+	memory_bytes: number | null;
+	stdin: string; // open or closed
+	waiting_for_input: boolean;
+	adopted: boolean; // left by a server that is gone
+	ports: RunPort[];
+	text: string | null; // the output, when it was waited for
+}
+
+// RunCounts are the living members by role.
+export interface RunCounts {
+	left: number;
+	started: number;
+	orphan: number;
+	support: number;
+	root: number;
+}
+
+// RunExit is how a run's root ended.
+export interface RunExit {
+	code: number | null;
+	signal: string | null;
+	reason: string; // exit signal manual_cancel overall_timeout no_output_timeout spawn_error
+}
+
+// RunExtent is how much a run wrote and what of it is kept.
+export interface RunExtent {
+	bytes: number;
+	dropped: number;
+	first: number;
+	next: number;
+}
+
+// RunLimits are those of one run; null is none.
+export interface RunLimits {
+	timeout_ms: number | null;
+	no_output_timeout_ms: number | null;
+	grace_ms: number;
+}
+
+// RunPort is where a member listens.
+export interface RunPort {
+	protocol: string; // tcp or udp
+	address: string; // * for all
+	port: number;
+	process: string; // pid-start
+}
+
+// RunProcess is a member of a run.
+export interface RunProcess {
+	id: string; // pid-start
+	pid: number;
+	parent: string | null; // pid-start, when that is a member
+	label: string;
+	command: string;
+	exe: string | null;
+	started_at: number;
+	role: string; // root started orphan support
+	origin: string; // foreground or background
+	ports: RunPort[];
+	seen_since: number;
+	rss_bytes: number;
+	cpu_usec: number;
+	escaped: boolean; // outside of the run's cgroup
+	run: string;
+}
+
+// RunProcesses is GET /api/runs/{id}/processes.
+export interface RunProcesses {
+	observed_at: number;
+	confidence: string;
+	counts: RunCounts;
+	processes: RunProcess[];
+}
+
+// RunOutput is GET /api/runs/{id}/output.
+export interface RunOutput {
+	from: number;
+	next: number; // where to read on
+	dropped: number; // bytes asked for that had fallen out
+	eof: boolean;
+	chunks: RunChunk[];
+}
+
+// RunChunk is a piece of output of one stream.
+export interface RunChunk {
+	stream: string; // stdout stderr terminal
+	text: string;
+}
+
+// RunLog is GET /api/runs/{id}/log.
+export interface RunLog {
+	lines: string[];
+	offset: number; // number of the first line
+	total_lines: number;
+	dropped: number; // bytes that fell out before
+}
+
+// RunInput is the body of POST /api/runs/{id}/input: one of text, base64, keys with hex
+// and literal, paste and submit; eof goes with each or alone.
+export interface RunInput {
+	text: string | null;
+	base64: string | null;
+	keys: string[];
+	hex: string[];
+	literal: string;
+	paste: string | null;
+	bracketed: boolean | null;
+	submit: boolean;
+	eof: boolean;
+}
+
+// RunWritten is what became of an input.
+export interface RunWritten {
+	written: number;
+	warnings: string[];
+}
+
+// RunStopRequest is the body of the requests that stop; it may be left out.
+export interface RunStopRequest {
+	grace_ms: number | null;
+	signal: string; // the first one, "" for SIGTERM
+}
+
+// RunStopped is how a stop ended.
+export interface RunStopped {
+	id: string;
+	stopped: number;
+	survivors: string[];
+	took_ms: number;
+}
+
+// RunStopIncomplete is the 504 of a stop that something survived.
+export interface RunStopIncomplete {
+	error: string;
+	code: string;
+	stopped: number;
+	survivors: string[]; // pid-start
+	took_ms: number;
+}
+
+// RunTaken is a process that was taken into a run.
+export interface RunTaken {
+	process: RunProcess;
+	warnings: string[];
+}
+
+// Scope is GET /api/scopes/{scope}.
+export interface Scope {
+	scope: string;
+	runs: string[]; // ids, the oldest first
+	members: RunProcesses;
+	cpu_usec: number | null;
+	memory_bytes: number | null;
+}
+
+// ScopeStopped is how the runs of a scope ended.
+export interface ScopeStopped {
+	runs: RunStopped[];
+}
+
+// RunsRemoved is how many records of ended runs were deleted.
+export interface RunsRemoved {
+	removed: number;
+}
+
+// RunCapabilities is GET /api/runs/capabilities.
+export interface RunCapabilities {
+	cgroup_root: string | null;
+	birth: string; // cgroup join none
+	reason: string; // why not better
+	confidence: string;
+	roots: RunRoot[] | null;
+	max_runs: number;
+	live: number;
+	helper_pid: number;
+}
+
+// RunRoot is a folder that runs may work in.
+export interface RunRoot {
+	name: string;
+	dir: string;
+	env: string;
+}
+
+// RunEvent is the data of each event of GET /api/runs/events.
+export interface RunEvent {
+	sequence: number; // also the id of the event
+	type: string; // run.started run.exited run.timeout process.added process.exited output helper
+	at: number;
+	run: string;
+	scope: string;
+	reason: string;
+	exit: RunExit | null;
+	process: RunProcess | null;
+	counts: RunCounts | null;
+	next: number; // of the output
+}
+
+// RunGap says how many events a client that came back has missed for good.
+export interface RunGap {
+	lost: number;
+}

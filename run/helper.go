@@ -1,0 +1,142 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// HelperArgument is the hidden first argument of this program that makes it a helper.
+const HelperArgument = "run-helper"
+
+// helperSocket is the descriptor of a helper's socket.
+const helperSocket = 3
+
+// helperOptions are what the server tells its helper first.
+type helperOptions struct {
+	Options
+	Keep bool `json:"keep"`
+}
+
+// Help is the helper process: it launches runs for the server at the other end of
+// descriptor 3 and answers for them until the server is gone. Then it stops its runs,
+// or leaves them where that was asked for, and returns.
+func Help() error {
+	unix.CloseOnExec(helperSocket)
+	if err := unix.SetNonblock(helperSocket, true); err != nil {
+		return fmt.Errorf("open the helper's socket: %w", err)
+	}
+	// The server says when it is over. Taken and dropped, not ignored: what a process
+	// ignores, its children would ignore too.
+	dropped := make(chan os.Signal, 1)
+	signal.Notify(dropped, unix.SIGINT, unix.SIGHUP)
+	defer signal.Stop(dropped)
+	socket := os.NewFile(helperSocket, "socket")
+	defer socket.Close()
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGTERM)
+	defer signal.Stop(ended)
+	go func() {
+		for range ended {
+			socket.Close()
+		}
+	}()
+	return help(socket)
+}
+
+func help(socket io.ReadWriter) error {
+	in := bufio.NewReader(socket)
+	first, err := readFrame(in)
+	if err != nil {
+		return err
+	}
+	var o helperOptions
+	if err := json.Unmarshal(first.Body, &o); err != nil {
+		return fmt.Errorf("decode options: %w", err)
+	}
+	out := &wire{w: socket}
+	o.Event = func(e Event) { out.send(frame{Event: &e}) } // a server that is gone is noticed below
+	s, err := Open(o.Options)
+	if err != nil {
+		out.send(frame{Call: first.Call, Failed: err.Error()})
+		return err
+	}
+	out.send(frame{Call: first.Call, Body: json.RawMessage("{}")})
+	serveCalls(s, in, out)
+	s.Close(o.Keep)
+	return nil
+}
+
+// serveCalls answers until the server is gone.
+func serveCalls(s *Supervisor, in *bufio.Reader, out *wire) {
+	ctx, stop := context.WithCancel(context.Background())
+	var calls sync.WaitGroup
+	var mu sync.Mutex
+	under := map[uint64]context.CancelFunc{}
+	defer calls.Wait()
+	defer stop()
+	places := make(chan struct{}, maxCalls)
+	for {
+		f, err := readFrame(in)
+		if err != nil {
+			return
+		}
+		if f.Method == "cancel" {
+			mu.Lock()
+			if cancel := under[f.Call]; cancel != nil {
+				cancel()
+			}
+			mu.Unlock()
+			continue
+		}
+		m := methods[f.Method]
+		if m == nil {
+			out.send(frame{Call: f.Call, Failed: "unknown method " + f.Method})
+			continue
+		}
+		call, cancel := context.WithCancel(ctx)
+		mu.Lock()
+		under[f.Call] = cancel
+		mu.Unlock()
+		places <- struct{}{}
+		calls.Go(func() {
+			value, err := m(call, s, f.Body)
+			mu.Lock()
+			delete(under, f.Call)
+			mu.Unlock()
+			cancel()
+			<-places
+			out.send(reply(f.Call, value, err))
+		})
+	}
+}
+
+// reply is the answer to a call.
+func reply(call uint64, value any, err error) frame {
+	f := frame{Call: call}
+	var known *Error
+	switch {
+	case errors.As(err, &known):
+		f.Error = known
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		f.Left = true
+		return f
+	case err != nil:
+		f.Failed = err.Error()
+		return f
+	}
+	b, err := json.Marshal(value)
+	if err != nil {
+		return frame{Call: call, Failed: err.Error()}
+	}
+	f.Body = b
+	return f
+}
