@@ -2,7 +2,9 @@ package run
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,6 +61,33 @@ func (s *Supervisor) adopted(fresh bool) (map[string][]*holding, *table, error) 
 		found[m.id] = append(found[m.id], &holding{key: m})
 	}
 	return found, tb, nil
+}
+
+// adoptedServes is how long a list goes without another look for what dead servers left:
+// that takes a scan of all processes, and the living servers are not among them.
+const adoptedServes = 10 * time.Second
+
+// leftovers are the ids of adopted runs as they were seen last.
+type leftovers struct {
+	mu  sync.Mutex
+	at  time.Time
+	ids []string
+}
+
+// adoptedIDs are the ids of what dead servers left, ten seconds old at most.
+func (s *Supervisor) adoptedIDs() ([]string, error) {
+	l := &s.leftovers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.at.IsZero() && time.Since(l.at) < adoptedServes {
+		return l.ids, nil
+	}
+	found, _, err := s.adopted(false)
+	if err != nil {
+		return nil, err
+	}
+	l.at, l.ids = time.Now(), slices.Sorted(maps.Keys(found))
+	return l.ids, nil
 }
 
 // within tells whether a group is one that this supervisor made, which may be about to

@@ -114,6 +114,9 @@ func findRoot(roots []Root, rest string) (Root, string, error) {
 
 func openBeneath(root Root, sub, asked string) (*os.File, string, error) {
 	top, err := unix.Open(root.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EACCES) {
+		return nil, "", fail(CodeInvalidCwd, "The user of the run may not enter the working directory %q.", asked)
+	}
 	if err != nil {
 		return nil, "", fail(CodeNoDirectory, "There is no directory %s.", asked)
 	}
@@ -132,6 +135,8 @@ func openBeneath(root Root, sub, asked string) (*os.File, string, error) {
 		return nil, "", fail(CodeInvalidCwd, "The working directory %q leads out of its root.", asked)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG):
 		return nil, "", fail(CodeNoDirectory, "There is no directory %s.", asked)
+	case errors.Is(err, unix.EACCES):
+		return nil, "", fail(CodeInvalidCwd, "The user of the run may not enter the working directory %q.", asked)
 	case err != nil:
 		return nil, "", fmt.Errorf("open %s: %w", asked, err)
 	}

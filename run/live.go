@@ -37,6 +37,24 @@ type reader struct {
 	done   atomic.Bool
 }
 
+// pending tells whether there are bytes that were not read yet.
+func (o *reader) pending() bool {
+	if o.done.Load() {
+		return false
+	}
+	c, err := o.file.SyscallConn()
+	if err != nil {
+		return false // closed
+	}
+	ready := false
+	c.Control(func(fd uintptr) { // the same
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(p, 0)
+		ready = err == nil && n > 0 && p[0].Revents&unix.POLLIN != 0
+	})
+	return ready
+}
+
 // live is a run, also after its end.
 type live struct {
 	id       string
@@ -289,7 +307,11 @@ func (r *live) quietened() {
 	deadline := time.Now().Add(outputRest)
 	for time.Now().Before(deadline) {
 		open := slices.ContainsFunc(r.output, func(o *reader) bool { return !o.done.Load() })
-		if !open || r.ring.silence() >= quiet && time.Since(r.rootEndedAt()) >= quiet {
+		if !open {
+			return
+		}
+		// On a busy host the silence can be ours: what is there has to be read.
+		if r.ring.silence() >= quiet && time.Since(r.rootEndedAt()) >= quiet && !slices.ContainsFunc(r.output, (*reader).pending) {
 			return
 		}
 		time.Sleep(2 * time.Millisecond)

@@ -73,7 +73,7 @@ func readFrame(r *bufio.Reader) (f frame, err error) {
 	if _, err := io.CopyN(&b, r, int64(n)); err != nil {
 		return frame{}, io.ErrUnexpectedEOF
 	}
-	if err := json.Unmarshal(b.Bytes(), &f); err != nil {
+	if err := json.Unmarshal(b.Bytes(), &f); err != nil { // may be half filled
 		return frame{}, fmt.Errorf("decode frame: %w", err)
 	}
 	return f, nil

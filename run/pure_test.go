@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"os"
@@ -522,4 +523,27 @@ func TestEvents(t *testing.T) {
 	if _, _, err := e.Enter(); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A frame that is cut, too long or no JSON is an error, and takes no more memory than came.
+func FuzzFrame(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x0c{\"call\":1234}"))
+	f.Add([]byte("\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := readFrame(bufio.NewReader(bytes.NewReader(b)))
+		if err != nil && (got.Call != 0 || got.Method != "" || got.Body != nil) {
+			t.Errorf("%q: %+v with %v", b, got, err)
+		}
+		if err == nil {
+			var out bytes.Buffer
+			w := wire{w: &out}
+			if err := w.send(got); err != nil {
+				t.Fatal(err)
+			}
+			again, err := readFrame(bufio.NewReader(&out))
+			if err != nil || again.Call != got.Call || again.Method != got.Method {
+				t.Errorf("%+v comes back as %+v, %v", got, again, err)
+			}
+		}
+	})
 }

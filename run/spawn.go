@@ -17,7 +17,12 @@ func (s *Supervisor) spawn(r *live, l Launch) error {
 	if err != nil {
 		return err
 	}
-	dir, path, err := openFolder(s.o.Roots, l.Cwd)
+	var dir *os.File
+	var path string
+	err = who.asUser(func() (err error) {
+		dir, path, err = openFolder(s.o.Roots, l.Cwd)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -367,11 +367,11 @@ func (s *Supervisor) List(_ context.Context, f Filter) ([]Status, error) {
 			list = append(list, st)
 		}
 	}
-	found, _, err := s.adopted(false)
+	found, err := s.adoptedIDs()
 	if err != nil {
 		return nil, err
 	}
-	for id := range found {
+	for _, id := range found {
 		if known[id] {
 			continue
 		}

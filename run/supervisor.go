@@ -58,6 +58,7 @@ type Supervisor struct {
 	watcher  *groupWatcher
 
 	following following
+	leftovers leftovers
 
 	mu     sync.Mutex
 	runs   map[string]*live

@@ -3,9 +3,13 @@ package run
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // account is a user to run as, from /etc/passwd and /etc/group: the same with and
@@ -78,4 +82,33 @@ func (a accounts) groupsOf(u account) ([]uint32, error) {
 		}
 	}
 	return groups, nil
+}
+
+// asUser calls f with the rights that a user has to files. Root alone can and has to: it
+// would open for others what they cannot reach.
+//
+// Source: setfsuid(2), which is per thread and takes root's rights to files away.
+func (a account) asUser(f func() error) error {
+	if os.Geteuid() != 0 || a.uid == 0 {
+		return f()
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this goroutine
+		groups := append([]uint32{}, a.groups...)
+		groups = append(groups, a.gid)
+		if _, _, number := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0])), 0); number != 0 {
+			done <- fmt.Errorf("take the groups of user %d: %w", a.uid, number)
+			return
+		}
+		// These tell no error, only who it was before.
+		unix.Setfsgid(int(a.gid))
+		unix.Setfsuid(int(a.uid))
+		if got, err := unix.SetfsuidRetUid(int(a.uid)); err != nil || got != int(a.uid) {
+			done <- fmt.Errorf("take the rights of user %d to files: refused", a.uid)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
 }
