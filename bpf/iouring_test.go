@@ -1,7 +1,6 @@
 package bpf
 
 import (
-	"errors"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -87,12 +86,12 @@ func (u *uring) do(op byte, fd int, b []byte) (int, error) {
 	entry.setU32(24, uint32(len(b)))
 	u.submission.setU32(int(o.sq.array+4*at), at)
 	u.submission.setU32(int(o.sq.tail), tail+1)
-	if _, _, e := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(u.fd), 1, 1, uringGetEvents, 0, 0); e != 0 {
-		return -1, e
-	}
 	head := u.submission.u32(int(o.cq.head))
-	if head == u.submission.u32(int(o.cq.tail)) {
-		return -1, errors.New("no completion")
+	// A signal ends the wait early; what was submitted stays so.
+	for submit := uintptr(1); head == u.submission.u32(int(o.cq.tail)); submit = 0 {
+		if _, _, e := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(u.fd), submit, 1, uringGetEvents, 0, 0); e != 0 && (e != unix.EINTR || submit == 1) {
+			return -1, e
+		}
 	}
 	result := int32(u.submission.u32(int(o.cq.cqes+16*(head&u.submission.u32(int(o.cq.mask)))) + 8))
 	u.submission.setU32(int(o.cq.head), head+1)
