@@ -16,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 )
 
@@ -242,17 +243,23 @@ func readAnswer(t *testing.T, out *bufio.Reader) (a answer) {
 	return a
 }
 
-// needCPU skips where this machine cannot have the sensor, with the reason.
+// needCPU opens the processor sensor; see opened.
 func needCPU(t *testing.T, o Options) *cpuSensor {
 	t.Helper()
-	s := openOrSkip(t, o)
+	s := openedCPU(t, o)
 	if s.cpu == nil {
 		t.Fatalf("no sensor, though %+v", s.Status().CPU)
 	}
 	return s.cpu
 }
 
-func openOrSkip(t *testing.T, o Options) *Sensors {
+func openedCPU(t *testing.T, o Options) *Sensors {
+	t.Helper()
+	return opened(t, o, func(st Status) []SensorStatus { return []SensorStatus{st.CPU} })
+}
+
+// opened gives sensors of which those needed work, until the test ends.
+func opened(t *testing.T, o Options, needed func(Status) []SensorStatus) *Sensors {
 	t.Helper()
 	s := Open(o)
 	t.Cleanup(func() {
@@ -260,20 +267,42 @@ func openOrSkip(t *testing.T, o Options) *Sensors {
 			t.Errorf("close: %v", err)
 		}
 	})
-	switch st := s.Status().CPU; st.State {
-	case StateUnavailable:
-		t.Skipf("the sensor is unavailable on this machine: %s", st.Reason)
-	case StateError:
-		t.Fatalf("the sensor fails: %s", st.Reason)
+	for _, st := range needed(s.Status()) {
+		switch st.State {
+		case StateUnavailable:
+			unavailable(t, st.Reason)
+		case StateError:
+			t.Fatalf("the sensor fails: %s", st.Reason)
+		}
 	}
 	return s
+}
+
+// needKernel gives the types of the running kernel.
+func needKernel(t *testing.T) *btf.Spec {
+	t.Helper()
+	kernel, err := loadKernel()
+	if err != nil {
+		unavailable(t, err.Error())
+	}
+	return kernel
+}
+
+// unavailable ends a test that needs what this machine does not give: root lacks no
+// privilege, so there it is a failure.
+func unavailable(t *testing.T, reason string) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		t.Fatalf("unavailable, though this is root: %s", reason)
+	}
+	t.Skipf("not root, and unavailable: %s", reason)
 }
 
 // needRoot skips what only root can arrange.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("not root: arranges privileges, namespaces and limits")
 	}
 }
 

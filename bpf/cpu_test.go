@@ -133,7 +133,7 @@ func TestCPUEqualsSchedstat(t *testing.T) {
 		{"overflow table", "pingpong", Options{OnlyCPU: true, TableSlots: 1}},
 	} {
 		t.Run(c.name+" "+c.role, func(t *testing.T) {
-			s := openOrSkip(t, c.options)
+			s := openedCPU(t, c.options)
 			pid := started(t, c.role)
 			stop(t, pid)
 			var w Window
@@ -219,7 +219,7 @@ func drain(t *testing.T, s *Sensors, w *Window) {
 }
 
 func TestShortLivedProcesses(t *testing.T) {
-	s := openOrSkip(t, Options{OnlyCPU: true})
+	s := openedCPU(t, Options{OnlyCPU: true})
 	var w Window
 	got := map[uint32]uint64{}
 	take := func() {
@@ -316,7 +316,7 @@ func TestTinyTablesCountEachLoss(t *testing.T) {
 // outside are not there, and what has no number outside has none here.
 func TestPIDNamespace(t *testing.T) {
 	needRoot(t)
-	openOrSkip(t, Options{})
+	openedCPU(t, Options{})
 	a, _, _, _ := ask(t, "rows", func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	})

@@ -409,10 +409,7 @@ func TestShape(t *testing.T) {
 // A missing function is a kernel without it; one that looks otherwise would be
 // misread.
 func TestHooksFit(t *testing.T) {
-	kernel, err := loadKernel()
-	if err != nil {
-		t.Skipf("no kernel types: %v", err)
-	}
+	kernel := needKernel(t)
 	for program := range hooks {
 		err := checkHook(kernel, program)
 		var h *hookError

@@ -53,8 +53,7 @@ type done struct {
 
 type amount struct{ bytes, count uint64 }
 
-// watchIO opens sensors for pipes, sockets and files, or skips where they are
-// unavailable.
+// watchIO opens sensors for pipes, sockets and files; see opened.
 func watchIO(t *testing.T, o Options) *watched {
 	t.Helper()
 	o.CountOwnProc = true
@@ -63,20 +62,7 @@ func watchIO(t *testing.T, o Options) *watched {
 
 func watchAs(t *testing.T, o Options) *watched {
 	t.Helper()
-	s := Open(o)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	for _, st := range []SensorStatus{s.Status().IPC, s.Status().Files} {
-		switch st.State {
-		case StateUnavailable:
-			t.Skipf("unavailable on this machine: %s", st.Reason)
-		case StateError:
-			t.Fatalf("the sensor fails: %s", st.Reason)
-		}
-	}
+	s := opened(t, o, func(st Status) []SensorStatus { return []SensorStatus{st.IPC, st.Files} })
 	w := &watched{t: t, s: s}
 	w.reset()
 	w.drain()

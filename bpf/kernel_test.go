@@ -52,7 +52,7 @@ func TestExplain(t *testing.T) {
 // The reasons as a user meets them: a child under the condition opens the sensors.
 func TestReasons(t *testing.T) {
 	needRoot(t)
-	openOrSkip(t, Options{OnlyCPU: true})
+	openedCPU(t, Options{OnlyCPU: true})
 	with := func(env string) func(*exec.Cmd) {
 		return func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, env) }
 	}
@@ -94,7 +94,7 @@ func TestReasons(t *testing.T) {
 
 // The verifier's own words reach the error, and the first errno stands.
 func TestRefusedProgram(t *testing.T) {
-	openOrSkip(t, Options{OnlyCPU: true})
+	openedCPU(t, Options{OnlyCPU: true})
 	kernel, err := loadKernel()
 	if err != nil {
 		t.Fatal(err)
@@ -122,10 +122,7 @@ func TestRefusedProgram(t *testing.T) {
 }
 
 func TestCPUHook(t *testing.T) {
-	kernel, err := loadKernel()
-	if err != nil {
-		t.Skipf("no kernel types: %v", err)
-	}
+	kernel := needKernel(t)
 	if err := cpuHook.fits(kernel); err != nil {
 		t.Error(err)
 	}
@@ -198,7 +195,7 @@ func inKernel(t *testing.T) map[string]bool {
 // After Close nothing of a process that lives on is left in the kernel.
 func TestNothingIsLeft(t *testing.T) {
 	needRoot(t)
-	openOrSkip(t, Options{OnlyCPU: true})
+	openedCPU(t, Options{OnlyCPU: true})
 	a, cmd, out, in := ask(t, "held", nil)
 	if a.Status.CPU.State != StateObserving {
 		t.Fatalf("the child's sensor is %+v", a.Status.CPU)
@@ -237,7 +234,7 @@ func TestNothingIsLeft(t *testing.T) {
 // Opening and closing again and again keeps no descriptor, also when a step in
 // the middle fails.
 func TestDescriptorsAreClosedOnce(t *testing.T) {
-	openOrSkip(t, Options{OnlyCPU: true})
+	openedCPU(t, Options{OnlyCPU: true})
 	before := len(bpfObjects(t, os.Getpid()))
 	for range 3 {
 		s := Open(Options{OnlyCPU: true})
