@@ -181,13 +181,18 @@ export class Live {
     this.later(Math.max(RETRY_MS, (retryAfter ?? 0) * 1000), () => void this.connect());
   }
 
+  // refuse is final: nothing is tried again.
+  private refuse(error: HTTPError): void {
+    this.state.value = { kind: 'refused', status: error.status, code: error.code, error: error.message };
+    answered.value = true;
+  }
+
   // explain finds out why the browser could not open the stream, which it does not say.
   private async explain(url: string, mine: number): Promise<void> {
     const error = await this.env.why(url);
     if (mine !== this.generation) return;
     if (error && (error.final || error.status === 404)) {
-      this.state.value = { kind: 'refused', status: error.status, code: error.code, error: error.message };
-      answered.value = true;
+      this.refuse(error);
     } else if (error) {
       this.lost(error.status, error.message, error.retryAfter);
     } else {
@@ -205,12 +210,8 @@ export class Live {
         this.heard.value = this.env.now();
       } catch (cause) {
         if (mine !== this.generation) return;
+        if (cause instanceof HTTPError && cause.final) return this.refuse(cause);
         problem = cause instanceof Error ? cause.message : 'The answer could not be read.';
-        if (cause instanceof HTTPError && cause.final) {
-          this.state.value = { kind: 'refused', status: cause.status, code: cause.code, error: problem };
-          answered.value = true;
-          return;
-        }
       }
     }
     answered.value = true;
