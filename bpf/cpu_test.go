@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"procinsh/proc"
 )
 
 // threads is what the kernel says about the threads of a process.
@@ -94,28 +96,19 @@ func startTicks(t *testing.T, pid int) uint64 {
 	return v
 }
 
-// bootOffset is the time namespace offset of this process in nanoseconds.
-func bootOffset(t *testing.T) uint64 {
+// startOffset is what /proc here adds to a start time, in nanoseconds.
+func startOffset(t *testing.T) uint64 {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/timens_offsets")
-	if os.IsNotExist(err) {
-		return 0
-	}
+	fs, err := proc.Open("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.SplitSeq(string(b), "\n") {
-		f := strings.Fields(line)
-		if len(f) == 3 && f[0] == "boottime" {
-			s, err1 := strconv.ParseInt(f[1], 10, 64)
-			ns, err2 := strconv.ParseInt(f[2], 10, 64)
-			if err1 != nil || err2 != nil {
-				t.Fatalf("offsets say %q", line)
-			}
-			return uint64(s*1e9 + ns)
-		}
+	defer fs.Close()
+	offset, err := fs.StartOffset()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return 0
+	return uint64(offset)
 }
 
 // A process that is stopped before and after has the same time and the same
@@ -152,7 +145,7 @@ func TestCPUEqualsSchedstat(t *testing.T) {
 					if row.TGID == uint32(pid) {
 						got.run += row.Runtime
 						got.switches += row.Switches
-						if want := startTicks(t, pid); (row.Start+bootOffset(t))/1e7 != want {
+						if want := startTicks(t, pid); (row.Start+startOffset(t))/1e7 != want {
 							t.Errorf("start %d is not tick %d", row.Start, want)
 						}
 						if row.RunningThreads != len(row.CPUs) {

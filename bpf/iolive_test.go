@@ -625,7 +625,7 @@ func TestResources(t *testing.T) {
 		}
 	}
 	r := w.rows[done{Pipe, stat(t, p[1]).Ino, true}]
-	if got, want := (r.Start+bootOffset(t))/1e7, startTicks(t, os.Getpid()); got != want {
+	if got, want := (r.Start+startOffset(t))/1e7, startTicks(t, os.Getpid()); got != want {
 		t.Errorf("start %d ns is %d ticks, /proc says %d", r.Start, got, want)
 	}
 	unix.Close(p[0])

@@ -15,10 +15,14 @@ const bootStep = 1000
 // bootTime returns when the host booted, Unix epoch ms.
 //
 // It is the difference of two clocks and not btime of /proc/stat, which is whole
-// seconds. In a time namespace both CLOCK_BOOTTIME and field 22 of stat are
-// shifted by the offset of the reader's namespace, so the sum stays right.
+// seconds. In a time namespace CLOCK_BOOTTIME is shifted by the offset of the
+// reader's namespace. So is field 22 of stat, and the sum stays right; where it is
+// not, the boot is that much later.
 func (fs *FS) bootTime() int64 {
 	now, kept := fs.boot(), fs.booted.Load()
+	if c, err := fs.startClock(); err == nil {
+		now += (c.declared - c.added).Milliseconds()
+	}
 	if kept != 0 && now-kept <= bootStep && kept-now <= bootStep {
 		return kept
 	}
@@ -33,10 +37,16 @@ func ticksMS(ticks uint64) int64 { return int64(ticks * (1000 / userHZ)) }
 
 // clockBoot asks the two clocks.
 func clockBoot() int64 {
-	var wall, boot unix.Timespec
+	var wall unix.Timespec
 	unix.ClockGettime(unix.CLOCK_REALTIME, &wall)
-	unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
-	return (wall.Nano() - boot.Nano()) / 1e6
+	return (wall.Nano() - clockBootNS()) / 1e6
+}
+
+// clockBootNS returns CLOCK_BOOTTIME in ns.
+func clockBootNS() int64 {
+	var t unix.Timespec
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
+	return t.Nano()
 }
 
 // monotonic returns CLOCK_MONOTONIC in ns.

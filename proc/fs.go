@@ -18,6 +18,7 @@ type FS struct {
 
 	boot   func() int64 // clockBoot; fixed in tests
 	booted atomic.Int64 // see bootTime
+	clock  atomic.Pointer[startClock]
 
 	closing sync.Once
 	closed  error

@@ -393,7 +393,7 @@ func (s *System) observe(run *systemRun) {
 
 // drain opens the sensors and reads them until run is over. It fails only by panic.
 func (s *System) drain(run *systemRun) error {
-	offset, err := s.source.BootOffset()
+	offset, err := s.source.StartOffset()
 	s.fail.tell("time namespace", err)
 	own := ownReading{}
 	own.id, own.device, err = s.source.Self()

@@ -78,7 +78,7 @@ func (h *fakeHost) Connections(limits proc.HostLimits) (*proc.HostConnections, e
 
 func (h *fakeHost) Self() (proc.ID, uint64, error) { return proc.ID{PID: 9, StartTicks: 9}, 21, nil }
 
-func (h *fakeHost) BootOffset() (time.Duration, error) { return 0, nil }
+func (h *fakeHost) StartOffset() (time.Duration, error) { return 0, nil }
 
 func (h *fakeHost) tell(format string, args ...any) {
 	h.mu.Lock()

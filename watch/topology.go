@@ -22,8 +22,8 @@ type structureSource interface {
 	// Connections returns who holds which pipe, FIFO and socket. The answer is valid
 	// until the next call.
 	Connections(limits proc.HostLimits) (*proc.HostConnections, error)
-	// BootOffset is what the reader's time namespace adds to the time since boot.
-	BootOffset() (time.Duration, error)
+	// StartOffset is what the reader's time namespace adds to the start of a process.
+	StartOffset() (time.Duration, error)
 	// Self is this process, and the device of the files that it reads about others.
 	Self() (proc.ID, uint64, error)
 }
@@ -40,7 +40,7 @@ func (s *textStructure) Connections(limits proc.HostLimits) (*proc.HostConnectio
 
 func (s *textStructure) Self() (proc.ID, uint64, error) { return s.fs.Self() }
 
-func (s *textStructure) BootOffset() (time.Duration, error) { return s.fs.BootOffset() }
+func (s *textStructure) StartOffset() (time.Duration, error) { return s.fs.StartOffset() }
 
 // Topology is the structure of the host at one time. Immutable, shared by all
 // viewers.

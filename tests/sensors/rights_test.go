@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"procinsh/tests/server"
 )
@@ -252,21 +253,34 @@ func TestServerInTimeNamespace(t *testing.T) {
 	for _, offset := range []string{"86400", "-1"} {
 		t.Run(offset, func(t *testing.T) {
 			s := launched(t, "timens="+offset)
+			before := time.Now()
 			r := begin(t)
+			after := time.Now()
 			outside := r.main
 			var list []struct {
-				Identity id `json:"identity"`
+				Identity  id    `json:"identity"`
+				StartedAt int64 `json:"started_at"`
 			}
 			if err := s.Get("/api/processes", nil, &list); err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range list {
-				if p.Identity.PID == r.main.PID {
-					r.main = p.Identity
+				if p.Identity.PID != r.main.PID {
+					continue
+				}
+				r.main = p.Identity
+				const slack = 500 * time.Millisecond // half the smallest offset
+				if began := time.UnixMilli(p.StartedAt); began.Before(before.Add(-slack)) || began.After(after.Add(slack)) {
+					t.Errorf("%v is said to have begun at %v, it was between %v and %v", p.Identity, began, before, after)
 				}
 			}
-			if r.main == outside {
-				t.Fatalf("%v has the same start time in a namespace whose boot was %s s earlier", outside, offset)
+			// Before Linux 5.11 /proc tells start times without the offset.
+			release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if older := strings.HasPrefix(string(release), "5.10."); (r.main == outside) != older {
+				t.Fatalf("%v is %v in a namespace whose boot was %s s earlier, on %s", outside, r.main, offset, release)
 			}
 			agree(t, s, r)
 		})

@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"procinsh/bpf"
+	"procinsh/proc"
 	"procinsh/tests/server"
 )
 
@@ -226,31 +225,25 @@ func watch(t *testing.T, s *server.Server) *windows {
 	return w
 }
 
-// ticks are start times in units of /proc, for a reader in this time namespace.
-func ticks(t *testing.T, raw uint64) uint64 {
-	return (raw + bootOffset(t)) / 1e7
-}
-
-var bootOffset = func() func(t *testing.T) uint64 {
-	var offset uint64
-	var once sync.Once
-	return func(t *testing.T) uint64 {
-		once.Do(func() {
-			b, err := os.ReadFile("/proc/self/timens_offsets")
-			if err != nil {
-				return // a kernel without time namespaces
-			}
-			for line := range strings.Lines(string(b)) {
-				if f := strings.Fields(line); len(f) == 3 && f[0] == "boottime" {
-					s, _ := strconv.ParseInt(f[1], 10, 64)
-					ns, _ := strconv.ParseInt(f[2], 10, 64)
-					offset = uint64(s*1e9 + ns)
-				}
-			}
-		})
-		return offset
+// startOffset is what /proc here adds to a start time, in nanoseconds.
+var startOffset = sync.OnceValues(func() (uint64, error) {
+	fs, err := proc.Open("/proc")
+	if err != nil {
+		return 0, err
 	}
-}()
+	defer fs.Close()
+	offset, err := fs.StartOffset()
+	return uint64(offset), err
+})
+
+// ticks are start times in units of /proc.
+func ticks(t *testing.T, raw uint64) uint64 {
+	offset, err := startOffset()
+	if err != nil {
+		t.Error(err)
+	}
+	return (raw + offset) / 1e7
+}
 
 // drain opens the sensors of package bpf in this process and drains them ten
 // times a second until the test ends.
