@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"procinsh/tests/bench/judge"
 )
 
 // The encoders and the fan-out are inside package api, so its own tests measure
@@ -29,7 +31,7 @@ var (
 )
 
 func encoding(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, bin+"/api.test", "-test.v", "-test.run", "^(TestRowsCostLessThanMarshal|TestFanOutCost)$")
+	cmd := exec.CommandContext(ctx, judge.Bin+"/api.test", "-test.v", "-test.run", "^(TestRowsCostLessThanMarshal|TestFanOutCost)$")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	found := map[string]float64{}
@@ -50,7 +52,7 @@ func encoding(ctx context.Context) error {
 				}
 				all = append(all, v)
 			}
-			found[current] = median(all)
+			found[current] = judge.Median(all)
 		}
 	}
 	fmt.Printf("\nencoding and fan-out of the list, without the scan: ratios of CPU time, medians\n")
@@ -60,7 +62,7 @@ func encoding(ctx context.Context) error {
 			return fmt.Errorf("package api's tests gave no figure for %s (%v):\n%s", m.test, err, out)
 		}
 		fmt.Printf("  %-45s ratio %5.3f", m.title, ratio)
-		judge(m.title, ratio, m.most)
+		rate(m.title, ratio, m.most)
 	}
 	return nil
 }

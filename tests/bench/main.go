@@ -14,14 +14,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"procinsh/tests/bench/judge"
 )
 
 // program is one thing that is measured. It prints "@ cpu=MS n=N joined=N", or is
@@ -45,42 +44,19 @@ const (
 	moreRounds = 9
 )
 
-var (
-	quick  = os.Getenv("QUICK") != ""
-	bin    string
-	missed []string
-	absent = map[string]bool{}
-)
+var absent = map[string]bool{}
 
 func main() {
-	runtime.LockOSThread() // children are told when this very thread ends
 	if len(os.Args) < 2 || os.Args[1] != "scan" {
 		fmt.Fprintln(os.Stderr, "usage: bench scan [PART...]")
 		os.Exit(2)
 	}
-	exe, err := os.Executable()
-	if err == nil {
-		bin = filepath.Dir(exe)
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		err = scan(ctx, os.Args[2:])
-		stop()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-	if len(missed) > 0 {
-		fmt.Println("\nmissed:")
-		for _, m := range missed {
-			fmt.Println(" ", m)
-		}
-		os.Exit(1)
-	}
+	judge.Main("bench", func(ctx context.Context) error { return scan(ctx, os.Args[2:]) })
 }
 
 // size picks the number for the long or the short form.
 func size(long, short int) int {
-	if quick {
+	if judge.Quick {
 		return short
 	}
 	return long
@@ -104,7 +80,7 @@ type fixture struct {
 }
 
 func start(ctx context.Context, args ...string) (*fixture, error) {
-	f := &fixture{cmd: exec.CommandContext(ctx, filepath.Join(bin, "fixture"), args...)}
+	f := &fixture{cmd: exec.CommandContext(ctx, filepath.Join(judge.Bin, "fixture"), args...)}
 	f.cmd.Stderr = os.Stderr
 	f.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	f.cmd.Cancel = func() error { return f.cmd.Process.Signal(syscall.SIGTERM) }
@@ -195,14 +171,6 @@ func try(ctx context.Context, p program) (result, error) {
 	return r, nil
 }
 
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	if len(v) == 0 {
-		return 0
-	}
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
 // compare measures ours and the others in turn and prints the table.
 func compare(ctx context.Context, title string, ours program, others ...program) error {
 	all := []program{ours}
@@ -226,17 +194,17 @@ func compare(ctx context.Context, title string, ours program, others ...program)
 			}
 			cpu[i], last[i] = append(cpu[i], r.cpu), r
 		}
-		if round == want-1 && want == rounds && !quick && missing(all, cpu) {
+		if round == want-1 && want == rounds && !judge.Quick && missing(all, cpu) {
 			want = moreRounds
 		}
 	}
 	fmt.Printf("\n%s: CPU ms, median of %d rounds, %.0f s\n", title, want, time.Since(from).Seconds())
-	fmt.Printf("  %-34s %10.3f\n", ours.name, median(cpu[0]))
+	fmt.Printf("  %-34s %10.3f\n", ours.name, judge.Median(cpu[0]))
 	for i, p := range all[1:] {
 		i++
-		ratio := median(ratios(cpu[0], cpu[i]))
-		fmt.Printf("  %-34s %10.3f   %s", p.name, median(cpu[i]), "ratio "+strconv.FormatFloat(ratio, 'f', 3, 64))
-		judge(title+" / "+p.name, ratio, p.most)
+		ratio := judge.Median(ratios(cpu[0], cpu[i]))
+		fmt.Printf("  %-34s %10.3f   %s", p.name, judge.Median(cpu[i]), "ratio "+strconv.FormatFloat(ratio, 'f', 3, 64))
+		rate(title+" / "+p.name, ratio, p.most)
 		if p.same && !near(last[0].n, last[i].n, p.host) || p.host && !near(last[0].joined, last[i].joined, true) {
 			return fmt.Errorf("%s: %s counts %d and %d, %s counts %d and %d: they do not do the same work", title, ours.name, last[0].n, last[0].joined, p.name, last[i].n, last[i].joined)
 		}
@@ -244,18 +212,18 @@ func compare(ctx context.Context, title string, ours program, others ...program)
 	return nil
 }
 
-// judge ends a line of a table.
-func judge(what string, ratio, most float64) {
+// rate ends a line of a table.
+func rate(what string, ratio, most float64) {
 	switch {
 	case most == 0:
 		fmt.Println()
-	case quick:
+	case judge.Quick:
 		fmt.Printf("   goal ≤ %.2f   not judged in the short form\n", most)
 	case ratio <= most:
 		fmt.Printf("   goal ≤ %.2f   OK\n", most)
 	default:
 		fmt.Printf("   goal ≤ %.2f   over\n", most)
-		missed = append(missed, fmt.Sprintf("%s: %.3f, goal %.2f", what, ratio, most))
+		judge.Missed("%s: %.3f, goal %.2f", what, ratio, most)
 	}
 }
 
@@ -269,7 +237,7 @@ func ratios(a, b []float64) []float64 {
 
 func missing(all []program, cpu [][]float64) bool {
 	for i, p := range all[1:] {
-		if p.most > 0 && median(ratios(cpu[0], cpu[i+1])) > p.most {
+		if p.most > 0 && judge.Median(ratios(cpu[0], cpu[i+1])) > p.most {
 			return true
 		}
 	}
@@ -282,7 +250,7 @@ func near(a, b int, host bool) bool {
 	switch slack := max(a, b); {
 	case !host:
 		return a == b
-	case quick:
+	case judge.Quick:
 		return max(a-b, b-a) <= slack/3+10
 	default:
 		return max(a-b, b-a) <= slack/20+10

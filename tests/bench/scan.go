@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"procinsh/tests/bench/judge"
 )
 
 func command(name string, args ...string) []string {
-	return append([]string{filepath.Join(bin, name)}, args...)
+	return append([]string{filepath.Join(judge.Bin, name)}, args...)
 }
 
 type part struct {

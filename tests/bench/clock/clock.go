@@ -4,10 +4,11 @@ package clock
 import (
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"procinsh/tests/bench/judge"
 )
 
 // Check ends the program on an error.
@@ -42,6 +43,5 @@ func ReportEvery(loops int, every time.Duration, f func() (n, joined int)) {
 			cpu = append(cpu, float64(cpuTime()-from)/1e6)
 		}
 	}
-	slices.Sort(cpu)
-	fmt.Printf("@ cpu=%.4f n=%d joined=%d\n", (cpu[(loops-1)/2]+cpu[loops/2])/2, n, joined)
+	fmt.Printf("@ cpu=%.4f n=%d joined=%d\n", judge.Median(cpu), n, joined)
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"procinsh/tests/bench/judge"
 )
 
 // row is one load and what is asked of it.
@@ -22,7 +24,7 @@ type row struct {
 }
 
 func operation(kind string, count int) func(context.Context) (float64, error) {
-	if quick {
+	if judge.Quick {
 		count /= 10
 	}
 	return func(ctx context.Context) (float64, error) { return load(ctx, kind, count) }
@@ -35,13 +37,13 @@ const (
 )
 
 func rows() []row {
-	source := filepath.Join(bin, "../../sensors/testdata/fixture.c")
-	object := filepath.Join(bin, "sensors-compiled.o")
+	source := filepath.Join(judge.Bin, "../../sensors/testdata/fixture.c")
+	object := filepath.Join(judge.Bin, "sensors-compiled.o")
 	gcc := func(ctx context.Context) (float64, error) {
 		return command(ctx, "gcc", "-O2", "-pthread", "-c", "-o", object, source)
 	}
 	messages := "100000"
-	if quick {
+	if judge.Quick {
 		messages = "10000"
 	}
 	sched := func(ctx context.Context) (float64, error) {
@@ -123,11 +125,11 @@ func (r row) compare(ctx context.Context, tracer string) error {
 		})
 	}
 	n := rounds
-	if quick {
+	if judge.Quick {
 		n = 1
 	}
-	good := func() bool { return r.most == 0 || median(ratios) <= r.most }
-	for i, spoilt := 0, 0; i < n || i < 3*n && !quick && !good(); i++ {
+	good := func() bool { return r.most == 0 || judge.Median(ratios) <= r.most }
+	for i, spoilt := 0, 0; i < n || i < 3*n && !judge.Quick && !good(); i++ {
 		if err := alone(ctx); err != nil {
 			return err
 		}
@@ -146,27 +148,18 @@ func (r row) compare(ctx context.Context, tracer string) error {
 			}
 		}
 	}
+	what := r.name + ", " + string(r.on)
 	var goals []string
-	judge := func(ok bool, text string) {
-		mark := "OK"
-		if !ok {
-			mark = "over"
-			if !quick {
-				missed = append(missed, r.name+", "+string(r.on)+": "+text)
-			}
-		}
-		goals = append(goals, text+": "+mark)
-	}
 	if r.most > 0 {
-		judge(good(), fmt.Sprintf("≤ %.2f ×", r.most))
+		goals = append(goals, judge.Goal(what, fmt.Sprintf("≤ %.2f ×", r.most), good()))
 	}
 	peerAdds := "–"
 	if len(traced) > 0 {
-		p := median(traced)
+		p := judge.Median(traced)
 		peerAdds = fmt.Sprintf("%.0f", p/r.unit)
-		judge(median(adds) <= p/2, "≤ 1/2 of bpftrace")
+		goals = append(goals, judge.Goal(what, "≤ 1/2 of bpftrace", judge.Median(adds) <= p/2))
 	}
-	fmt.Printf("| %s | %s | %.0f | %.0f | %.3f | %s | %.0f | %s |\n", r.name, r.on, median(without)/r.unit, median(on)/r.unit, median(ratios),
-		peerAdds, median(adds)/r.unit, strings.Join(goals, ", "))
+	fmt.Printf("| %s | %s | %.0f | %.0f | %.3f | %s | %.0f | %s |\n", r.name, r.on, judge.Median(without)/r.unit, judge.Median(on)/r.unit, judge.Median(ratios),
+		peerAdds, judge.Median(adds)/r.unit, strings.Join(goals, ", "))
 	return ctx.Err()
 }

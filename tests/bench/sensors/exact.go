@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"procinsh/tests/bench/judge"
 )
 
 // path is a load in a machine that counts instructions, and how much longer the
@@ -45,7 +47,7 @@ func instructions(ctx context.Context) error {
 				}
 				return nil
 			})
-			return median(all), err
+			return judge.Median(all), err
 		}
 		without, err := run(off)
 		if err != nil {
@@ -57,12 +59,12 @@ func instructions(ctx context.Context) error {
 		}
 		added, peer := on-without, "–"
 		if added > p.most {
-			missed = append(missed, fmt.Sprintf("%s: %.0f ns added, more than %.0f", p.name, added, p.most))
+			judge.Missed("%s: %.0f ns added, more than %.0f", p.name, added, p.most)
 		}
 		if p.peer != "" {
 			peer = fmt.Sprintf("%.0f (%s)", p.peerAdds, p.peer)
 			if added > p.peerAdds*p.share {
-				missed = append(missed, fmt.Sprintf("%s: %.0f ns added, more than 1/%.0f of %s", p.name, added, math.Round(1/p.share), peer))
+				judge.Missed("%s: %.0f ns added, more than 1/%.0f of %s", p.name, added, math.Round(1/p.share), peer)
 			}
 		}
 		fmt.Printf("| %s | %s | %.0f | %.0f | %.0f (%.2f ×) | %.0f | %s |\n", p.name, p.on, without, on, added, on/without, p.most, peer)

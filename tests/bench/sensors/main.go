@@ -13,52 +13,23 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"procinsh/bpf"
-)
-
-var (
-	quick  = os.Getenv("QUICK") != ""
-	bin    string // where the built programs are
-	missed []string
+	"procinsh/tests/bench/judge"
 )
 
 func main() {
-	runtime.LockOSThread() // children are told when this very thread ends
 	exact := flag.Bool("exact", false, "judge figures that repeat exactly")
 	flag.Parse()
-	exe, err := os.Executable()
-	if err == nil {
-		bin = filepath.Dir(exe)
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		if *exact {
-			err = instructions(ctx)
-		} else {
-			err = compare(ctx)
-		}
-		stop()
+	if *exact {
+		judge.Main("sensors", instructions)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sensors:", err)
-		os.Exit(1)
-	}
-	if len(missed) > 0 {
-		fmt.Println("\nmissed:")
-		for _, m := range missed {
-			fmt.Println(" ", m)
-		}
-		os.Exit(1)
-	}
+	judge.Main("sensors", compare)
 }
 
 // which sensors are on.
@@ -114,7 +85,7 @@ func with(w which, f func() error) error {
 
 // load runs one kind of operation and returns its CPU time, ns for each.
 func load(ctx context.Context, kind string, count int) (float64, error) {
-	out, err := exec.CommandContext(ctx, filepath.Join(bin, "sensors-load"), kind, strconv.Itoa(count)).Output()
+	out, err := exec.CommandContext(ctx, filepath.Join(judge.Bin, "sensors-load"), kind, strconv.Itoa(count)).Output()
 	if err != nil {
 		return 0, fmt.Errorf("load %s: %w", kind, err)
 	}
@@ -128,16 +99,4 @@ func command(ctx context.Context, argv ...string) (float64, error) {
 		return 0, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out)
 	}
 	return float64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), nil
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	switch n := len(v); {
-	case n == 0:
-		return 0
-	case n%2 == 0:
-		return (v[n/2-1] + v[n/2]) / 2
-	default:
-		return v[n/2]
-	}
 }

@@ -16,9 +16,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +24,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"procinsh/tests/bench/judge"
 )
 
 const (
@@ -47,40 +47,13 @@ var sizes = []size{
 	{"spin", 1, 100}, {"spin", 8, 100}, {"spin", 64, 100}, {"spin", 512, 0},
 }
 
-var (
-	quick  = os.Getenv("QUICK") != ""
-	bin    string
-	missed []string
-)
-
-func main() {
-	runtime.LockOSThread() // children are told when this very thread ends
-	// Nothing of this may go on, at this priority, without the script that started it.
-	err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
-	var exe string
-	if err == nil {
-		exe, err = os.Executable()
-	}
-	if err == nil {
-		bin = filepath.Dir(exe)
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		err = run(ctx)
-		stop()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "stop:", err)
-		os.Exit(1)
-	}
-	if len(missed) > 0 {
-		fmt.Println("\nmissed:")
-		for _, m := range missed {
-			fmt.Println(" ", m)
-		}
-		os.Exit(1)
-	}
-}
+func main() { judge.Main("stop", run) }
 
 func run(ctx context.Context) error {
+	// Nothing of this may go on, at this priority, without the script that started it.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
+		return fmt.Errorf("prctl: %w", err)
+	}
 	if os.Getuid() != 0 {
 		return errors.New("needs root: real-time priority is part of what is measured")
 	}
@@ -95,7 +68,7 @@ func run(ctx context.Context) error {
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, s := range sizes {
 		name := fmt.Sprintf("%s-%d", s.mode, s.threads)
-		if quick && s.threads > 64 || len(os.Args) > 1 && !slices.Contains(os.Args[1:], name) {
+		if judge.Quick && s.threads > 64 || len(os.Args) > 1 && !slices.Contains(os.Args[1:], name) {
 			continue
 		}
 		if err := s.compare(ctx, gdb); err != nil {
@@ -140,7 +113,7 @@ func (s size) compare(ctx context.Context, gdb bool) error {
 	if s.threads > 64 && s.mode == "spin" { // they leave nobody a turn: a round takes long, and nothing is quiet
 		rounds, patience = 15, quietPatience/8
 	}
-	if quick {
+	if judge.Quick {
 		rounds, gdbEach = 5, 4
 	}
 	var f figures
@@ -203,36 +176,27 @@ func (s size) compare(ctx context.Context, gdb bool) error {
 }
 
 func (s size) row(f *figures) {
+	what := fmt.Sprintf("%d threads, %s", s.threads, s.mode)
 	var goals []string
-	judge := func(ok bool, text string) {
-		mark := "OK"
-		if !ok {
-			mark = "over"
-			if !quick {
-				missed = append(missed, fmt.Sprintf("%d threads, %s: %s", s.threads, s.mode, text))
-			}
-		}
-		goals = append(goals, text+": "+mark)
-	}
-	over := median(f.overFloor)
-	judge(over <= mostOverFloor, fmt.Sprintf("≤ %.1f × floor", mostOverFloor))
+	over := judge.Median(f.overFloor)
+	goals = append(goals, judge.Goal(what, fmt.Sprintf("≤ %.1f × floor", mostOverFloor), over <= mostOverFloor))
 	gdb, times := "–", "–"
 	switch {
 	case f.gdbLate:
 		gdb = fmt.Sprintf("not finished in %.0f s", gdbPatience.Seconds())
 	case len(f.gdb) > 0:
-		v := median(f.gdb)
-		gdb, times = us(v), fmt.Sprintf("%.0f×", v/median(f.ours))
+		v := judge.Median(f.gdb)
+		gdb, times = us(v), fmt.Sprintf("%.0f×", v/judge.Median(f.ours))
 		if s.gdb > 0 {
-			judge(v/median(f.ours) >= s.gdb, fmt.Sprintf("≥ %.0f × shorter than gdb", s.gdb))
+			goals = append(goals, judge.Goal(what, fmt.Sprintf("≥ %.0f × shorter than gdb", s.gdb), v/judge.Median(f.ours) >= s.gdb))
 		}
 	}
 	note := ""
 	if f.noisy > 0 {
 		note = fmt.Sprintf(" (%d of %d readings without a quiet moment)", f.noisy, len(f.floor)*3+len(f.gdb))
 	}
-	fmt.Printf("| %d %s | %s | %s | %s | %s | %.2f | %s | %s | %s%s |\n", s.threads, s.mode, us(median(f.none)), us(median(f.floor)),
-		us(median(f.ours)), us(median(f.own)), over, gdb, times, strings.Join(goals, ", "), note)
+	fmt.Printf("| %d %s | %s | %s | %s | %s | %.2f | %s | %s | %s%s |\n", s.threads, s.mode, us(judge.Median(f.none)), us(judge.Median(f.floor)),
+		us(judge.Median(f.ours)), us(judge.Median(f.own)), over, gdb, times, strings.Join(goals, ", "), note)
 }
 
 func us(ns float64) string {
@@ -241,17 +205,6 @@ func us(ns float64) string {
 		v = v[:i] + "," + v[i:]
 	}
 	return v
-}
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.Sorted(slices.Values(v))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
 }
 
 // target is a running target and the tools that wait for a word to stop it.
@@ -275,7 +228,7 @@ func (s size) start(ctx context.Context) (*target, error) {
 	if t.shared, err = unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, err
 	}
-	t.cmd = exec.CommandContext(ctx, filepath.Join(bin, "stop-target"), s.mode, strconv.Itoa(s.threads), t.file)
+	t.cmd = exec.CommandContext(ctx, filepath.Join(judge.Bin, "stop-target"), s.mode, strconv.Itoa(s.threads), t.file)
 	t.cmd.Stderr = os.Stderr
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := t.cmd.Start(); err != nil {
@@ -364,7 +317,7 @@ type tool struct {
 }
 
 func startTool(ctx context.Context, name string, pid int) (*tool, error) {
-	t := &tool{name: name, cmd: exec.CommandContext(ctx, filepath.Join(bin, name), strconv.Itoa(pid))}
+	t := &tool{name: name, cmd: exec.CommandContext(ctx, filepath.Join(judge.Bin, name), strconv.Itoa(pid))}
 	t.cmd.Stderr = os.Stderr
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
