@@ -235,6 +235,7 @@ tests() {
 	[ -e /usr/include/stdio.h ] || need /usr/include/stdio.h libc6-dev
 	need_browser
 	bpf_compiler
+	wish promtool prometheus
 	check
 	build
 	step "test targets" tests/targets/build.sh

@@ -51,6 +51,7 @@ type Server struct {
 	peers     peers
 	conns     conns
 	config    Config
+	metrics   *metrics
 	pages     pages
 	mux       *http.ServeMux
 	heavy     chan struct{} // a token for each heavy request under way
@@ -75,6 +76,7 @@ func New(o Options) (*Server, error) {
 		peers:    peers{uids: slices.Clone(o.AllowUIDs), all: o.NoAuth, tcpOwner: proc.SocketOwner},
 		conns:    newConns(),
 		config:   newConfig(o),
+		metrics:  newMetrics(o),
 		mux:      http.NewServeMux(),
 		heavy:    make(chan struct{}, maxHeavyRequests),
 		turns:    newTurns(),
@@ -104,7 +106,7 @@ func New(o Options) (*Server, error) {
 // ServeHTTP answers one request: headers, guard, peer, route, error. A panic costs
 // its own request only.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := &response{ResponseWriter: w, log: s.log, request: r, began: time.Now()}
+	out := &response{ResponseWriter: w, log: s.log, count: &s.metrics.responses, request: r, began: time.Now()}
 	setHeaders(w.Header())
 	err := s.dispatch(out, r)
 	if err == nil {
@@ -165,6 +167,7 @@ func (s *Server) dispatch(w *response, r *http.Request) (err error) {
 type response struct {
 	http.ResponseWriter
 	log     *slog.Logger
+	count   *responseCount
 	request *http.Request
 	began   time.Time
 	status  int // 0 until the answer began
@@ -175,6 +178,7 @@ type response struct {
 func (w *response) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
+		w.count.add(status)
 		w.logRequest()
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -269,18 +269,27 @@ func accepts(lines []string, names ...string) bool {
 
 // quality splits "gzip;q=0.5". What is no number from 0 to 1 counts as 0.
 func quality(item string) (name string, q float64) {
-	name, rest, _ := strings.Cut(item, ";")
+	name, _, _ = strings.Cut(item, ";")
 	name = strings.TrimSpace(name)
+	value, given := parameter(item, "q")
+	if !given {
+		return name, 1
+	}
+	f, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(f >= 0 && f <= 1) {
+		return name, 0
+	}
+	return name, f
+}
+
+// parameter returns a parameter of an item of a header.
+func parameter(item, name string) (value string, given bool) {
+	_, rest, _ := strings.Cut(item, ";")
 	for p := range strings.SplitSeq(rest, ";") {
 		key, value, _ := strings.Cut(p, "=")
-		if !strings.EqualFold(strings.TrimSpace(key), "q") {
-			continue
+		if strings.EqualFold(strings.TrimSpace(key), name) {
+			return strings.TrimSpace(value), true
 		}
-		f, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err != nil || !(f >= 0 && f <= 1) {
-			return name, 0
-		}
-		return name, f
 	}
-	return name, 1
+	return "", false
 }

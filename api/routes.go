@@ -60,6 +60,7 @@ var routes = []struct {
 	{"GET", "/api/scopes/{scope}", false, runsHandler((*Server).getScope)},
 	{"GET", "/api/scopes/{scope}/processes", false, runsHandler((*Server).getScopeProcesses)},
 	{"POST", "/api/scopes/{scope}/stop", false, runsHandler((*Server).postScopeStop)},
+	{"GET", "/metrics", false, (*Server).getMetrics},
 	{"GET", healthPath, false, (*Server).getHealth},
 }
 

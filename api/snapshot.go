@@ -106,8 +106,10 @@ func (s *Server) snapshot(ctx context.Context, id proc.ID, began time.Time) ([]b
 	}
 	snapshot, err := s.take(ctx, s.fs, id, s.symbols)
 	if err != nil {
+		s.metrics.failedSnapshots.Add(1)
 		return nil, err
 	}
+	s.metrics.pauses.Add(snapshot.Paused)
 	body := AppendSnapshot(nil, snapshot)
 	s.log.Debug("snapshot", "pid", id.PID, "threads", len(snapshot.Threads), "not_stopped", len(snapshot.NotStopped),
 		"paused_ms", milliseconds(snapshot.Paused), "passes", snapshot.Passes, "priority", string(snapshot.Priority),

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,6 +30,7 @@ type stream struct {
 	number uint64
 	path   string
 	packed bool
+	open   *atomic.Int64
 	sum    uint32 // CRC-32 of the text so far
 	size   uint32 // bytes of text so far, modulo 2^32
 	ping   time.Time
@@ -46,7 +48,7 @@ type part struct {
 func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (*stream, error) {
 	st := &stream{
 		w: w, rc: http.NewResponseController(w), log: s.log, number: s.streams.Add(1),
-		path: r.URL.Path, packed: acceptsGzip(r), ping: time.Now().Add(keepAlive),
+		path: r.URL.Path, packed: acceptsGzip(r), open: s.metrics.streams[r.URL.Path], ping: time.Now().Add(keepAlive),
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -62,6 +64,7 @@ func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (*stream, er
 			return nil, err
 		}
 	}
+	st.open.Add(1)
 	return st, nil
 }
 
@@ -122,6 +125,7 @@ func (st *stream) write(parts ...part) error {
 
 // end completes a compressed stream, so that a client does not take it for cut.
 func (st *stream) end() {
+	st.open.Add(-1)
 	if !st.packed {
 		return
 	}

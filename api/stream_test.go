@@ -45,8 +45,8 @@ func events(t *testing.T, text string) (list []sseEvent, comments int) {
 }
 
 func newTestStream(w http.ResponseWriter, packed bool) *stream {
-	s := &Server{log: slog.New(slog.DiscardHandler)}
-	r := httptest.NewRequest("GET", "/x", nil)
+	s := &Server{log: slog.New(slog.DiscardHandler), metrics: newMetrics(Options{})}
+	r := httptest.NewRequest("GET", streamKinds[0].path, nil)
 	if packed {
 		r.Header.Set("Accept-Encoding", "gzip")
 	}

@@ -33,6 +33,7 @@ type Status struct {
 	Coverage        []string // what CPU and IPC do not count here, or count in another way
 	FilesCoverage   []string // the same for files
 	Lost            uint64   // CPU and IPC observations that found no place
+	CPULost         uint64   // those of them that are CPU's
 	Unresolved      uint64   // operations of kernel threads and of files that were gone; switches that no program saw
 	FilesLost       uint64   // file observations that found no place
 }
@@ -204,10 +205,11 @@ func (s *Sensors) Drain(w *Window) error {
 func (s *Sensors) account(w *Window) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Lost, s.status.Unresolved = 0, 0
+	s.status.Lost, s.status.CPULost, s.status.Unresolved = 0, 0, 0
 	if s.cpu != nil {
 		s.status.Unresolved += s.cpu.unresolved()
-		s.status.Lost += s.cpu.lostCount()
+		s.status.CPULost = s.cpu.lostCount()
+		s.status.Lost += s.status.CPULost
 		if s.status.CPU.State == StateStarting {
 			// This very thread was switched in and is running now.
 			s.status.CPU = SensorStatus{State: StateObserving}

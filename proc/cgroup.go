@@ -1,6 +1,9 @@
 package proc
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // parseCgroup returns the path of /proc/PID/cgroup that says where a process
 // belongs: that of the v2 hierarchy, else the systemd v1 hierarchy.
@@ -38,42 +41,53 @@ const (
 
 // containerOf returns the short id of the container that a cgroup path lies in,
 // else the name of its systemd unit, else "".
+func containerOf(path []byte) string {
+	container, unit := CgroupNames(string(path))
+	if container != "" {
+		return container
+	}
+	return unit
+}
+
+// CgroupNames returns what a cgroup path, as Details has it, lies in: the short id of
+// a container and the name of a systemd unit (a service or a scope), each "" outside of
+// one.
 //
 // Docker, containerd, CRI-O and podman name the cgroup of a container by 64 hex
 // digits, alone ("/docker/ID", "/kubepods/pod…/ID") or as a scope with a prefix
 // ("docker-ID.scope", "cri-containerd-ID.scope", "crio-ID.scope",
 // "libpod-ID.scope"). The innermost counts. The monitor that podman and CRI-O put
 // beside a container ("libpod-conmon-ID.scope") is not in it: it has its unit.
-func containerOf(path []byte) string {
-	unit := []byte(nil)
+func CgroupNames(path string) (container, unit string) {
 	for len(path) > 0 {
-		slash := bytes.LastIndexByte(path, '/')
+		slash := strings.LastIndexByte(path, '/')
 		part := path[slash+1:]
 		path = path[:max(slash, 0)]
-		if id := containerPart(part); id != nil {
-			return string(id[:containerShort])
+		if container == "" {
+			container = containerPart(part)
 		}
-		if unit == nil && (bytes.HasSuffix(part, []byte(".service")) || bytes.HasSuffix(part, []byte(".scope"))) {
+		if unit == "" && (strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope")) {
 			unit = part
 		}
 	}
-	return string(unit)
+	return container, unit
 }
 
-func containerPart(part []byte) []byte {
-	part = bytes.TrimSuffix(part, []byte(".scope"))
+// containerPart returns the short id that one name of a path holds, "" without.
+func containerPart(part string) string {
+	part = strings.TrimSuffix(part, ".scope")
 	if len(part) < containerID {
-		return nil
+		return ""
 	}
 	id, prefix := part[len(part)-containerID:], part[:len(part)-containerID]
-	for _, c := range id {
+	for _, c := range []byte(id) {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return nil
+			return ""
 		}
 	}
-	switch string(prefix) {
+	switch prefix {
 	case "", "docker-", "cri-containerd-", "crio-", "libpod-":
-		return id
+		return id[:containerShort]
 	}
-	return nil
+	return ""
 }

@@ -60,6 +60,22 @@ func TestContainerOf(t *testing.T) {
 	}
 }
 
+func TestCgroupNames(t *testing.T) {
+	const id = "3f4e9ab1c2d35f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8"
+	for path, want := range map[string][2]string{
+		"/":                                      {},
+		"/system.slice/nginx.service/worker":     {"", "nginx.service"},
+		"/docker/" + id:                          {id[:12], ""},
+		"/machine.slice/libpod-" + id + ".scope": {id[:12], "libpod-" + id + ".scope"},
+		"/docker/" + id + "/system.slice/a.scope": {id[:12], "a.scope"},
+	} {
+		container, unit := CgroupNames(path)
+		if got := [2]string{container, unit}; got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
 func FuzzParseCgroup(f *testing.F) {
 	f.Add([]byte("1:name=systemd:/user.slice\n0::/\n"))
 	f.Add([]byte("0::/docker/3f4e9ab1c2d35f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8\n"))

@@ -49,3 +49,49 @@ func (fs *FS) OwnCapabilities() (uint64, error) {
 	}
 	return 0, &ParseError{File: "self/status"}
 }
+
+// Usage is what the calling process takes.
+type Usage struct {
+	CPUTicks  uint64 // user and system time of all its threads
+	RSS, VMS  uint64 // bytes
+	Threads   int32
+	FDs       int         // open descriptors
+	MaxFDs    Opt[uint64] // soft RLIMIT_NOFILE; unknown when unlimited
+	StartedAt int64       // Unix epoch ms
+}
+
+// OwnUsage returns what the calling process takes now.
+//
+// Errors: those of reading its files, which every kernel has; *ParseError.
+// Source: /proc/self/{stat,statm,fd}; getrlimit(2).
+func (fs *FS) OwnUsage() (Usage, error) {
+	buf := make([]byte, 4096)
+	text, err := fs.readFile("self/stat", buf)
+	if err != nil {
+		return Usage{}, err
+	}
+	st, ok := parseStat(text)
+	if !ok {
+		return Usage{}, &ParseError{File: "self/stat"}
+	}
+	u := Usage{CPUTicks: st.utime + st.stime, Threads: st.threads, StartedAt: fs.bootTime() + ticksMS(st.start)}
+	if text, err = fs.readFile("self/statm", buf); err != nil {
+		return Usage{}, err
+	}
+	if u.VMS, u.RSS, ok = parseStatm(text); !ok {
+		return Usage{}, &ParseError{File: "self/statm"}
+	}
+	fds, err := os.ReadDir(fs.mount + "/self/fd")
+	if err != nil {
+		return Usage{}, fmt.Errorf("read own descriptors: %w", err)
+	}
+	u.FDs = len(fds) - 1 // without that which reads them
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return Usage{}, fmt.Errorf("read own limits: %w", err)
+	}
+	if limit.Cur != unix.RLIM_INFINITY {
+		u.MaxFDs = Some(limit.Cur)
+	}
+	return u, nil
+}

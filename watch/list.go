@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"procinsh/proc"
@@ -121,6 +122,8 @@ type List struct {
 	work     sync.WaitGroup // scans and the collection
 
 	failure string // the last scan's error; only the running scan touches it
+	took    *Durations
+	dropped atomic.Uint64 // states that viewers were too slow for
 
 	mu                sync.Mutex // guards all below
 	closed            bool
@@ -167,6 +170,7 @@ func newList(src listSource, o ListOptions) *List {
 		closing:  make(chan struct{}),
 		changed:  make(chan struct{}),
 		pace:     pace{interval: interval},
+		took:     newScanDurations(),
 	}
 }
 
@@ -176,6 +180,12 @@ func newList(src listSource, o ListOptions) *List {
 //
 // Errors: ErrStopping; ctx's; why the scan failed.
 func (l *List) Now(ctx context.Context, want ListWant) (*ListState, error) {
+	return l.NotOlder(ctx, want, l.interval)
+}
+
+// NotOlder is Now for who takes only a state that is younger than age, which may be
+// shorter than the interval.
+func (l *List) NotOlder(ctx context.Context, want ListWant, age time.Duration) (*ListState, error) {
 	for {
 		l.mu.Lock()
 		if l.closed {
@@ -183,7 +193,7 @@ func (l *List) Now(ctx context.Context, want ListWant) (*ListState, error) {
 			return nil, ErrStopping
 		}
 		l.rememberLocked(want)
-		if s := l.current; s != nil && s.Want.has(want) && time.Since(s.CapturedAt) < l.interval {
+		if s := l.current; s != nil && s.Want.has(want) && time.Since(s.CapturedAt) < age {
 			l.mu.Unlock()
 			return s, nil
 		}
@@ -243,6 +253,9 @@ func (l *List) scan(c *listScan, current, previous *ListState) {
 		return err
 	})
 	l.tell(c.err)
+	if c.err == nil {
+		l.took.Add(time.Since(began))
+	}
 
 	l.mu.Lock()
 	if c.err == nil {
@@ -478,6 +491,9 @@ func (v *ListViewer) Next(ctx context.Context) (ListUpdate, error) {
 			u := ListUpdate{State: s}
 			if v.any && base != nil && base.Sequence == v.after {
 				u.Base = base
+			}
+			if v.any && !v.inner {
+				l.dropped.Add(s.Sequence - v.after - 1)
 			}
 			v.after, v.any = s.Sequence, true
 			return u, nil

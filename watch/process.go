@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"procinsh/proc"
@@ -105,6 +106,7 @@ type Processes struct {
 	hooks    ProcessHooks
 	closing  chan struct{}
 	work     sync.WaitGroup // the readers
+	dropped  atomic.Uint64  // readings that viewers were too slow for
 
 	mu       sync.Mutex // guards all below
 	closed   bool
@@ -311,6 +313,9 @@ func (v *ProcessViewer) Next(ctx context.Context) (*ProcessState, error) {
 		case v.exited:
 			return nil, io.EOF
 		case r.number > v.seen:
+			if v.seen > 0 {
+				v.watch.dropped.Add(r.number - v.seen - 1)
+			}
 			v.seen = r.number
 			v.exited = r.exited
 			return r.state(v.row, v.from), nil

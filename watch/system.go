@@ -71,6 +71,7 @@ type System struct {
 	closing chan struct{}
 	work    sync.WaitGroup
 	fail    failures
+	took    *Durations // of readings of the structure
 
 	mu          sync.Mutex // guards all below
 	closed      bool
@@ -88,6 +89,7 @@ type System struct {
 	capturedAt  int64 // of the newest activity, ever
 	status      SystemStatus
 	told        map[string]bpf.SensorStatus // the last known state of each sensor that is not idle or starting
+	counted     counted
 }
 
 // systemRun is one collection, from the first viewer to the last.
@@ -113,6 +115,7 @@ func newSystem(list *List, source structureSource, open func() sensors, n *names
 	return &System{
 		list: list, source: source, open: open, names: n, max: o.MaxViewers, hooks: o.Hooks,
 		fail:    failures{failed: o.Hooks.Failed, recovered: o.Hooks.Recovered},
+		took:    newScanDurations(),
 		closing: make(chan struct{}), changed: make(chan struct{}),
 		current: &Topology{CapturedAt: time.Now(), Warnings: []string{}}, status: idleStatus(), told: map[string]bpf.SensorStatus{},
 	}
@@ -333,6 +336,7 @@ func (s *System) read(run *systemRun) {
 		took := time.Since(began)
 		p.read(began, time.Now(), !kicked)
 		if err == nil {
+			s.took.Add(took)
 			told := s.publish(run, func() {
 				t.Sequence = s.current.Sequence + 1
 				s.current.memo.clear() // who is sending it has it
@@ -402,6 +406,7 @@ func (s *System) drain(run *systemRun) error {
 	from := s.open()
 	defer from.Close()
 	var w bpf.Window
+	var before bpf.Status
 	interval := activityInterval
 	timer := time.NewTimer(interval)
 	defer timer.Stop()
@@ -414,6 +419,8 @@ func (s *System) drain(run *systemRun) error {
 		began := time.Now()
 		s.fail.tell("sensors", from.Drain(&w))
 		status := SystemStatus{Active: true, Status: from.Status()}
+		s.count(&w, &before, &status.Status)
+		before = status.Status
 		if own.known && status.Files.State == bpf.StateObserving {
 			status.FilesCoverage = append(slices.Clip(status.FilesCoverage), ownCoverage)
 		}

@@ -62,6 +62,7 @@ func (v *SystemViewer) takeLocked() (SystemEvent, bool) {
 	} else if n := v.droppedLocked(); n > 0 {
 		// What is newest is sent all the same, after the structure.
 		v.whole = true
+		s.counted.dropped += n
 		v.activity = s.activitySeq - 1
 		return SystemEvent{Dropped: n}, true
 	}
