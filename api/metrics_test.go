@@ -7,15 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"procinsh/elf"
 	"procinsh/proc"
 	"procinsh/ptrace"
 )
-
-func metricsServer(t *testing.T) *Server {
-	s, _ := testServer(t, func(o *Options) { o.Symbols = ptrace.NewSymbols(elf.DefaultLimit) })
-	return s
-}
 
 // scrape returns the samples by name and labels.
 func scrape(t *testing.T, s *Server, target string, header ...string) map[string]sample {
@@ -53,7 +47,7 @@ func find(t *testing.T, samples map[string]sample, name string, labels ...string
 // nobody is left watching.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	s := metricsServer(t)
+	s, _ := testServer(t, nil)
 	began := time.Now()
 	for _, group := range []string{"", "?group=unit", "?group=container", "?group=user"} {
 		text := scrape(t, s, "/metrics"+group)
@@ -114,7 +108,7 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestMetricsOfSnapshots(t *testing.T) {
-	s := metricsServer(t)
+	s, _ := testServer(t, nil)
 	_, cmd := sleeping(t)
 	id := proc.ID{PID: int32(cmd.Process.Pid), StartTicks: startTicks(t, cmd.Process.Pid)}
 	fail := false
@@ -162,7 +156,7 @@ func TestMetricsOfStreams(t *testing.T) {
 			t.Errorf("%s: a stream %v, %d names in metrics", r.pattern, r.stream, named)
 		}
 	}
-	s := metricsServer(t)
+	s, _ := testServer(t, nil)
 	opened := func() float64 {
 		return find(t, scrape(t, s, "/metrics"), "procinsh_streams_open", "stream", "list")
 	}

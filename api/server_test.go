@@ -21,7 +21,9 @@ import (
 	"testing/fstest"
 	"time"
 
+	"procinsh/elf"
 	"procinsh/proc"
+	"procinsh/ptrace"
 	"procinsh/watch"
 )
 
@@ -51,6 +53,7 @@ func testServer(t *testing.T, change func(*Options)) (*Server, *bytes.Buffer) {
 		FS: files, Pages: testPages, NoAuth: true, Version: "1.2", Revision: "abc", Interval: time.Second,
 		List:      watch.NewList(files, watch.ListOptions{Interval: time.Second}),
 		Processes: watch.NewProcesses(files, watch.ProcessOptions{Interval: time.Second}),
+		Symbols:   ptrace.NewSymbols(elf.DefaultLimit),
 		Log:       slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	o.System = watch.NewSystem(files, o.List, watch.SystemOptions{})
@@ -219,7 +222,7 @@ func TestErrorStatuses(t *testing.T) {
 		{"GET", "/api/processes/stacks?" + me + "&tid=1&tid=1", 400, "repeated_parameter"},
 		{"POST", "/api/processes/snapshot", 415, "not_json"},
 		{"GET", "/api/system/nothing", 404, "not_found"},
-		{"GET", "/metrics", 404, "not_found"},
+		{"GET", "/metrics/", 404, "not_found"},
 		{"GET", "/nowhere", 404, "not_found"},
 		{"GET", "/runs", 404, "not_found"},
 		{"GET", "/index.html", 404, "not_found"},
