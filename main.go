@@ -33,6 +33,8 @@ func run(args []string, env func(string) string, stdout, stderr io.Writer) int {
 			return runCommand(args[1:], env, stdout, stderr)
 		case "runs":
 			return runRuns(args[1:], env, stdout, stderr)
+		case launcher.KeeperArgument:
+			return hidden(launcher.Keep(), 1, stderr)
 		case launcher.HelperArgument:
 			return hidden(launcher.Help(), 1, stderr)
 		case launcher.JoinArgument:

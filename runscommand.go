@@ -351,6 +351,9 @@ func (c *runsClient) doctor(ctx context.Context) error {
 		fmt.Fprintf(c.out, "root         @%s = %s\n", root.Name, root.Dir)
 	}
 	fmt.Fprintf(c.out, "live runs    %d of %d\nhelper       %d\n", r.Live, r.MaxRuns, r.HelperPID)
+	if r.KeeperPID == nil {
+		fmt.Fprintln(c.out, "keeper       has ended: when the helper dies there is no other; start the server again")
+	}
 	_, err := fmt.Fprintln(c.out, "not members  what a daemon starts on a run's behalf: docker run, systemd-run, at")
 	return err
 }

@@ -28,7 +28,7 @@ var runStatus = map[string]int{
 	run.CodeCommandDenied: 403, run.CodeUserUnknown: 403, run.CodeProtected: 403, run.CodeNotInRun: 403,
 	run.CodeNotFound: 404, run.CodeNoProcess: 404, run.CodeNoDirectory: 404,
 	run.CodeExists: 409, run.CodeStale: 409, run.CodeActive: 409, run.CodeEnded: 409, run.CodeStdinClosed: 409, run.CodeNoTerminal: 409,
-	run.CodeBusy: 429, run.CodeStopIncomplete: 504, run.CodeHelperGone: 503,
+	run.CodeBusy: 429, run.CodeStopIncomplete: 504, run.CodeHelperSilent: 504, run.CodeHelperGone: 503,
 }
 
 // runError is the answer for an error of a run; nil for any other.

@@ -995,6 +995,7 @@ type RunCapabilities struct {
 	MaxRuns    int       `json:"max_runs"`
 	Live       int       `json:"live"`
 	HelperPID  int       `json:"helper_pid"`
+	KeeperPID  *int      `json:"keeper_pid"` // of what starts another helper; null when it has ended
 }
 
 // RunRoot is a folder that runs may work in.

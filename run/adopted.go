@@ -53,7 +53,7 @@ func (s *Supervisor) adopted(fresh bool) (map[string][]*holding, *table, error) 
 		if !validID(m.id) || m.owner == s.owner {
 			continue
 		}
-		if owner, err := ParseID(m.owner); err == nil {
+		if owner, err := ParseID(m.owner); err == nil && m.owner != s.silent {
 			if e, ok := tb.all[owner.PID]; ok && e.id == owner && e.alive() {
 				continue
 			}
@@ -163,7 +163,9 @@ func (s *Supervisor) endAdopted(ctx context.Context, id string, look func(bool) 
 		st.ID = id
 		if len(st.Survivors) == 0 {
 			for _, g := range groups {
-				g.remove() // what stays is empty
+				if !s.within(g) { // else its supervisor looks at it yet
+					g.remove() // what stays is empty
+				}
 			}
 			if s.groups != nil {
 				s.groups.orphaned() // removes the owner's group when that is empty now

@@ -31,15 +31,7 @@ type groups struct {
 // Errors: no cgroup v2 mounted, or no right to make a group.
 // Source: /proc/self/mountinfo, /proc/self/cgroup; cgroups(7).
 func openGroups(f *files) (*groups, error) {
-	mounts, err := f.read(f.mount + "/self/mountinfo")
-	if err != nil {
-		return nil, fmt.Errorf("read mounts: %w", err)
-	}
-	own, err := f.read(f.mount + "/self/cgroup")
-	if err != nil {
-		return nil, fmt.Errorf("read own cgroup: %w", err)
-	}
-	above, err := findGroup(mounts, own)
+	above, err := ownGroup(f)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +50,19 @@ func openGroups(f *files) (*groups, error) {
 	}
 	g.lock.Close()
 	return nil, fmt.Errorf("lock %s: %w", g.path, err)
+}
+
+// ownGroup returns the directory of the own cgroup.
+func ownGroup(f *files) (string, error) {
+	mounts, err := f.read(f.mount + "/self/mountinfo")
+	if err != nil {
+		return "", fmt.Errorf("read mounts: %w", err)
+	}
+	own, err := f.read(f.mount + "/self/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("read own cgroup: %w", err)
+	}
+	return findGroup(mounts, own)
 }
 
 // findGroup returns the directory of the own cgroup in the v2 hierarchy, which may be

@@ -6,192 +6,138 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// Client is the server's side: it starts the helper, asks it, and starts another one
-// when it dies. What the dead one had launched is adopted by the next. Safe for
-// concurrent use.
+// Client is the server's side: it asks the helper. A keeper starts that, and another one
+// when it dies, so that the server executes nothing itself once StartHelper returned.
+// What a dead helper had launched is adopted by the next. Safe for concurrent use.
 type Client struct {
-	o      helperOptions
 	events *Events
 	log    func(what string, err error)
+	keeper *link
+	pass   *passage // the keeper's socket
 
 	mu      sync.Mutex
-	link    *link // nil while there is no helper
+	link    *link // to the helper; nil while there is none
 	closing bool
-	done    chan struct{}
-}
-
-// link is the connection to one helper.
-type link struct {
-	socket *os.File
-	wire   wire
-	pid    int
-
-	mu    sync.Mutex
-	next  uint64
-	calls map[uint64]chan frame
-	gone  bool
 }
 
 const (
-	helperPause = time.Second // before another helper is started
-	helperStart = 15 * time.Second
-	helperWait  = 5 * time.Second // for another helper, before a call is refused
+	helperWait = 5 * time.Second // for another helper, before a call is refused
+	// helperPatience is how long a helper may say nothing at all before a call is given
+	// up; a stop is given to the keeper after stopPatience.
+	helperPatience = 5 * time.Second
+	stopPatience   = time.Second
 )
 
-var errHelperGone = fail(CodeHelperGone, "The process that holds the runs has ended; another one is being started and will list what it left as adopted.")
+var (
+	errHelperGone   = fail(CodeHelperGone, "The process that holds the runs has ended; another one is being started and will list what it left as adopted.")
+	errHelperLost   = fail(CodeHelperGone, "The process that holds the runs has ended, and so has the one that would start another: start procinsh again.")
+	errHelperSilent = fail(CodeHelperSilent, "The process that holds the runs does not answer: it is stopped, or waits for the kernel. Runs can be stopped all the same.")
+)
 
-// StartHelper starts the helper and returns when it is ready. log is told, for people,
-// when one dies and when another is there.
+// StartHelper starts the keeper, which starts the helper, and returns when that is
+// ready. log is told, for people, when one of them dies and when another helper is there.
 //
-// Errors: it cannot be started.
+// Errors: they cannot be started.
 func StartHelper(o Options, keep bool, log func(what string, err error)) (*Client, error) {
 	o.Event = nil
-	c := &Client{o: helperOptions{o, keep}, events: NewEvents(), log: log, done: make(chan struct{})}
+	c := &Client{events: NewEvents(), log: log}
 	c.events.Watched = c.follow
-	l, err := c.connect()
+	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	c.link = l
-	go c.keep(l)
+	if c.pass, err = newPassage(ours); err != nil {
+		return nil, err
+	}
+	pid, err := executeSelf(KeeperArgument, theirs)
+	if err != nil {
+		c.pass.Close()
+		return nil, fmt.Errorf("start the keeper of runs: %w", err)
+	}
+	go reap(pid)
+	c.pass.SetDeadline(time.Now().Add(2 * helperStart))
+	body, err := json.Marshal(helperOptions{o, keep})
+	if err == nil {
+		err = (&wire{w: c.pass}).send(frame{Body: body})
+	}
+	in := bufio.NewReader(c.pass)
+	var f frame
+	if err == nil {
+		f, err = readFrame(in)
+	}
+	if err == nil {
+		err = c.meet(f.Helper)
+	}
+	if err != nil {
+		c.pass.Close() // ends the keeper
+		return nil, err
+	}
+	c.pass.SetDeadline(time.Time{})
+	c.keeper = newLink(c.pass, pid)
+	go c.attend(in)
 	return c, nil
 }
 
 // Events are those of all helpers.
 func (c *Client) Events() *Events { return c.events }
 
-// connect starts a helper.
-func (c *Client) connect() (*link, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// meet takes over a helper that the keeper has started.
+func (c *Client) meet(news *helperNews) error {
+	switch {
+	case news == nil:
+		return errors.New("start the helper: the keeper said something else")
+	case news.Failed != "":
+		return errors.New(news.Failed)
+	}
+	socket, err := c.pass.take()
 	if err != nil {
-		return nil, fmt.Errorf("make a socket for the helper: %w", err)
+		return fmt.Errorf("start the helper: %w", err)
 	}
-	unix.SetNonblock(pair[0], true) // a socket that was just made
-	l := &link{socket: os.NewFile(uintptr(pair[0]), "helper"), calls: map[uint64]chan frame{}}
-	l.wire.w = l.socket
-	// In a session of its own: the Ctrl-C of a terminal is the server's.
-	l.pid, err = syscall.ForkExec("/proc/self/exe", []string{"procinsh", HelperArgument}, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2, uintptr(pair[1])}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	unix.Close(pair[1])
-	if err != nil {
-		l.socket.Close()
-		return nil, fmt.Errorf("start the helper: %w", err)
+	l := newLink(socket, news.PID)
+	c.mu.Lock()
+	if c.closing {
+		socket.Close()
 	}
-	in := bufio.NewReader(l.socket)
-	l.socket.SetReadDeadline(time.Now().Add(helperStart))
-	body, err := json.Marshal(c.o)
-	if err == nil {
-		err = l.wire.send(frame{Call: 1, Method: "open", Body: body})
-	}
-	var f frame
-	if err == nil {
-		f, err = readFrame(in)
-	}
-	if err == nil && f.Failed != "" {
-		err = errors.New(f.Failed)
-	}
-	if err != nil {
-		l.socket.Close()
-		unix.Kill(l.pid, unix.SIGKILL) // our child, not yet reaped
-		l.reap()
-		return nil, fmt.Errorf("start the helper: %w", err)
-	}
-	l.socket.SetReadDeadline(time.Time{})
-	l.next = 1
-	go c.receive(l, in)
-	return l, nil
+	c.link = l
+	c.mu.Unlock()
+	go func() {
+		l.receive(bufio.NewReader(socket), func(f frame) {
+			if f.Event != nil {
+				c.events.Add(*f.Event)
+			}
+		})
+		c.lose(l)
+	}()
+	return nil
 }
 
-func (l *link) lost() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.gone
-}
-
-// reap waits for the end of the helper.
-func (l *link) reap() {
-	for {
-		if _, err := unix.Wait4(l.pid, nil, 0, nil); err != unix.EINTR {
-			return
-		}
-	}
-}
-
-// receive passes on what the helper says, until it is gone.
-func (c *Client) receive(l *link, in *bufio.Reader) {
-	for {
-		f, err := readFrame(in)
-		if err != nil {
-			break
-		}
-		if f.Event != nil {
-			c.events.Add(*f.Event)
-			continue
-		}
-		l.mu.Lock()
-		answer := l.calls[f.Call]
-		delete(l.calls, f.Call)
-		l.mu.Unlock()
-		if answer != nil {
-			answer <- f
-		}
-	}
-	l.mu.Lock()
-	l.gone = true
-	for _, answer := range l.calls {
-		close(answer)
-	}
-	l.calls = nil
-	l.mu.Unlock()
-	l.socket.Close()
-}
-
-// keep starts another helper when one dies.
-func (c *Client) keep(l *link) {
-	defer close(c.done)
-	for {
-		l.reap()
-		c.mu.Lock()
+// lose tells that a helper has died.
+func (c *Client) lose(l *link) {
+	c.mu.Lock()
+	if c.link == l {
 		c.link = nil
-		closing := c.closing
-		c.mu.Unlock()
-		if closing {
+	}
+	closing := c.closing
+	c.mu.Unlock()
+	if closing {
+		return
+	}
+	c.log("the helper that holds the runs died; what it had launched is adopted", nil)
+	c.events.Add(Event{Type: EventHelper, At: time.Now().UnixMilli(), Reason: "lost"})
+}
+
+// attend hears of further helpers until the keeper is gone.
+func (c *Client) attend(in *bufio.Reader) {
+	c.keeper.receive(in, func(f frame) {
+		if f.Helper == nil {
 			return
 		}
-		l.socket.Close()
-		c.log("the helper that holds the runs died; what it had launched is adopted", nil)
-		c.events.Add(Event{Type: EventHelper, At: time.Now().UnixMilli(), Reason: "lost"})
-		for {
-			time.Sleep(helperPause)
-			c.mu.Lock()
-			closing := c.closing
-			c.mu.Unlock()
-			if closing {
-				return
-			}
-			next, err := c.connect()
-			if err != nil {
-				c.log("the helper cannot be started", err)
-				continue
-			}
-			l = next
-			break
-		}
-		c.mu.Lock()
-		c.link = l
-		closing = c.closing
-		c.mu.Unlock()
-		if closing {
-			l.socket.Close()
+		if err := c.meet(f.Helper); err != nil {
+			c.log("the helper cannot be started", err)
 			return
 		}
 		c.log("another helper is ready", nil)
@@ -199,11 +145,16 @@ func (c *Client) keep(l *link) {
 		if c.events.watched() {
 			c.follow(true)
 		}
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closing {
+		c.log("the keeper of the helper died; when the helper dies too there will be no other", nil)
 	}
 }
 
-// Close lets the helper go. It stops its runs, with their grace, and ends; nobody waits
-// for that.
+// Close lets the helper go. It stops its runs, with their grace, and ends, and the
+// keeper with it; nobody waits for that.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,6 +162,7 @@ func (c *Client) Close() {
 	if c.link != nil {
 		c.link.socket.Close()
 	}
+	c.keeper.socket.Close()
 }
 
 // follow tells the helper whether somebody follows the events. Nothing waits for it.
@@ -231,7 +183,7 @@ func (c *Client) current(ctx context.Context) *link {
 		if l != nil && l.lost() {
 			l = nil
 		}
-		if l != nil || closing || ctx.Err() != nil || time.Now().After(deadline) {
+		if l != nil || closing || c.keeper.lost() || ctx.Err() != nil || time.Now().After(deadline) {
 			return l
 		}
 	}
@@ -239,63 +191,55 @@ func (c *Client) current(ctx context.Context) *link {
 
 // call asks the helper.
 //
-// Errors: *Error, context errors; helper_gone when it died before it answered.
+// Errors: *Error, context errors; helper_gone when it died before it answered,
+// helper_silent when it says nothing.
 func call[R any](ctx context.Context, c *Client, method string, arg any) (R, error) {
-	var result R
-	body, err := json.Marshal(arg)
-	if err != nil {
-		return result, fmt.Errorf("encode call: %w", err)
-	}
+	return callFor[R](ctx, c, method, arg, helperPatience, false)
+}
+
+func callFor[R any](ctx context.Context, c *Client, method string, arg any, patience time.Duration, lasting bool) (result R, err error) {
 	l := c.current(ctx)
 	if l == nil {
-		return result, errHelperGone
+		return result, c.goneError()
 	}
-	answer := make(chan frame, 1)
-	l.mu.Lock()
-	if l.gone {
-		l.mu.Unlock()
-		return result, errHelperGone
+	f, err := l.call(ctx, method, arg, patience, lasting)
+	switch {
+	case errors.Is(err, errLinkGone):
+		return result, c.goneError()
+	case errors.Is(err, errLinkSilent):
+		return result, errHelperSilent
+	case err != nil:
+		return result, err
 	}
-	l.next++
-	number := l.next
-	l.calls[number] = answer
-	l.mu.Unlock()
-	if err := l.wire.send(frame{Call: number, Method: method, Body: body}); err != nil {
-		l.mu.Lock()
-		delete(l.calls, number)
-		l.mu.Unlock()
-		return result, errHelperGone
+	return decode[R](f)
+}
+
+func (c *Client) goneError() error {
+	if c.keeper.lost() {
+		return errHelperLost
 	}
-	var f frame
-	var ok bool
-	select {
-	case f, ok = <-answer:
-	case <-ctx.Done():
-		l.wire.send(frame{Call: number, Method: "cancel"}) // gone: there is nothing to cancel
-		// The answer tells that nothing of the call is under way any more; a stop is
-		// carried through by itself.
-		f, ok = <-answer
-		if ok && f.Left {
+	return errHelperGone
+}
+
+// end asks the helper to end something, and the keeper when the helper says nothing or
+// is gone: that knows no records, but finds cgroups and marks.
+func end[R any](ctx context.Context, c *Client, method string, arg any) (R, error) {
+	result, err := callFor[R](ctx, c, method, arg, stopPatience, true)
+	if code := CodeOf(err); code != CodeHelperSilent && code != CodeHelperGone {
+		return result, err
+	}
+	f, failure := c.keeper.call(ctx, method, arg, helperPatience, false)
+	if failure != nil {
+		if ctx.Err() != nil {
 			return result, ctx.Err()
 		}
+		return result, err
 	}
-	switch {
-	case !ok:
-		return result, errHelperGone
-	case f.Left:
-		return result, context.Canceled
-	case f.Failed != "":
-		return result, errors.New(f.Failed)
+	ended, failure := decode[R](f)
+	if CodeOf(failure) == CodeNotFound {
+		return result, err // there may be a record of what has ended already
 	}
-	if f.Body != nil {
-		if err := json.Unmarshal(f.Body, &result); err != nil {
-			return result, fmt.Errorf("decode answer: %w", err)
-		}
-	}
-	if f.Error != nil {
-		return result, f.Error
-	}
-	return result, nil
+	return ended, failure
 }
 
 // The calls of a Supervisor, by the helper.
@@ -334,11 +278,11 @@ func (c *Client) Resize(ctx context.Context, q ResizeRequest) error {
 }
 
 func (c *Client) Stop(ctx context.Context, q StopQuery) (Stopped, error) {
-	return call[Stopped](ctx, c, "stop", q)
+	return end[Stopped](ctx, c, "stop", q)
 }
 
 func (c *Client) StopProcess(ctx context.Context, q StopQuery) (Stopped, error) {
-	return call[Stopped](ctx, c, "stopProcess", q)
+	return end[Stopped](ctx, c, "stopProcess", q)
 }
 
 func (c *Client) Take(ctx context.Context, q TakeRequest) (Taken, error) {
@@ -354,7 +298,7 @@ func (c *Client) StopScope(ctx context.Context, q ScopeQuery) ([]Stopped, error)
 }
 
 func (c *Client) Delete(ctx context.Context, q DeleteQuery) error {
-	_, err := call[struct{}](ctx, c, "delete", q)
+	_, err := end[struct{}](ctx, c, "delete", q)
 	return err
 }
 
@@ -363,7 +307,11 @@ func (c *Client) Clear(ctx context.Context, q DeleteQuery) (Removed, error) {
 }
 
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
-	return call[Capabilities](ctx, c, "capabilities", struct{}{})
+	a, err := call[Capabilities](ctx, c, "capabilities", struct{}{})
+	if !c.keeper.lost() {
+		a.KeeperPID = &c.keeper.pid
+	}
+	return a, err
 }
 
 func (c *Client) StopOrphans(ctx context.Context) ([]Stopped, error) {

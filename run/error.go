@@ -38,6 +38,7 @@ const (
 	CodeBusy           = "busy"
 	CodeStopIncomplete = "stop_incomplete"
 	CodeHelperGone     = "helper_gone"
+	CodeHelperSilent   = "helper_silent"
 )
 
 func fail(code, format string, args ...any) error {

@@ -17,29 +17,22 @@ import (
 // HelperArgument is the hidden first argument of this program that makes it a helper.
 const HelperArgument = "run-helper"
 
-// helperSocket is the descriptor of a helper's socket.
-const helperSocket = 3
-
 // helperOptions are what the server tells its helper first.
 type helperOptions struct {
 	Options
 	Keep bool `json:"keep"`
 }
 
-// Help is the helper process: it launches runs for the server at the other end of
-// descriptor 3 and answers for them until the server is gone. Then it stops its runs,
+// Help is the helper process, a child of the keeper: it launches runs for the server at
+// the other end of descriptor 3 and answers for them until the server is gone. Then it stops its runs,
 // or leaves them where that was asked for, and returns.
 func Help() error {
-	unix.CloseOnExec(helperSocket)
-	if err := unix.SetNonblock(helperSocket, true); err != nil {
+	unix.CloseOnExec(parentSocket)
+	if err := unix.SetNonblock(parentSocket, true); err != nil {
 		return fmt.Errorf("open the helper's socket: %w", err)
 	}
-	// The server says when it is over. Taken and dropped, not ignored: what a process
-	// ignores, its children would ignore too.
-	dropped := make(chan os.Signal, 1)
-	signal.Notify(dropped, unix.SIGINT, unix.SIGHUP)
-	defer signal.Stop(dropped)
-	socket := os.NewFile(helperSocket, "socket")
+	defer dropSignals()()
+	socket := os.NewFile(parentSocket, "socket")
 	defer socket.Close()
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGTERM)
@@ -70,13 +63,19 @@ func help(socket io.ReadWriter) error {
 		return err
 	}
 	out.send(frame{Call: first.Call, Body: json.RawMessage("{}")})
-	serveCalls(s, in, out)
+	serveCalls(in, out.send, func(ctx context.Context, f frame) (any, error) {
+		m := methods[f.Method]
+		if m == nil {
+			return nil, errors.New("unknown method " + f.Method)
+		}
+		return m(ctx, s, f.Body)
+	})
 	s.Close(o.Keep)
 	return nil
 }
 
-// serveCalls answers until the server is gone.
-func serveCalls(s *Supervisor, in *bufio.Reader, out *wire) {
+// serveCalls answers until the other end is gone.
+func serveCalls(in *bufio.Reader, send func(frame) error, answer func(context.Context, frame) (any, error)) {
 	ctx, stop := context.WithCancel(context.Background())
 	var calls sync.WaitGroup
 	var mu sync.Mutex
@@ -86,20 +85,21 @@ func serveCalls(s *Supervisor, in *bufio.Reader, out *wire) {
 	places := make(chan struct{}, maxCalls)
 	for {
 		f, err := readFrame(in)
-		if err != nil {
+		switch {
+		case err != nil:
 			return
-		}
-		if f.Method == "cancel" {
+		case f.Method == "ping":
+			send(frame{}) // who is gone is noticed above
+			continue
+		case f.Method == "cancel":
 			mu.Lock()
 			if cancel := under[f.Call]; cancel != nil {
 				cancel()
 			}
 			mu.Unlock()
 			continue
-		}
-		m := methods[f.Method]
-		if m == nil {
-			out.send(frame{Call: f.Call, Failed: "unknown method " + f.Method})
+		case f.Until != 0 && monotonic() > f.Until:
+			send(frame{Call: f.Call, Late: true})
 			continue
 		}
 		call, cancel := context.WithCancel(ctx)
@@ -108,13 +108,13 @@ func serveCalls(s *Supervisor, in *bufio.Reader, out *wire) {
 		mu.Unlock()
 		places <- struct{}{}
 		calls.Go(func() {
-			value, err := m(call, s, f.Body)
+			value, err := answer(call, f)
 			mu.Lock()
 			delete(under, f.Call)
 			mu.Unlock()
 			cancel()
 			<-places
-			out.send(reply(f.Call, value, err))
+			send(reply(f.Call, value, err))
 		})
 	}
 }

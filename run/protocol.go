@@ -12,10 +12,11 @@ import (
 	"sync"
 )
 
-// The protocol between the server and its helper: frames over one socket, each a length
-// of four bytes, big-endian, and so many bytes of JSON. The server sends calls, told
-// apart by their number, and cancels them; the helper answers in any order and sends
-// events in between.
+// The protocol between the server and its helper, and its keeper: frames over one
+// socket, each a length of four bytes, big-endian, and so many bytes of JSON. The server
+// sends calls, told apart by their number, cancels them, and asks now and then whether
+// somebody is there; the other end answers in any order and sends events and news in
+// between.
 
 // maxFrame is how long a frame may be. The longest carries 1 MiB of output in base64,
 // or an input of 1 MiB.
@@ -27,12 +28,15 @@ const maxCalls = 1_024
 // frame is one message.
 type frame struct {
 	Call   uint64          `json:"call,omitempty"`   // number of a call or an answer; 0 of an event
-	Method string          `json:"method,omitempty"` // of a call; "cancel" ends the call of that number
+	Method string          `json:"method,omitempty"` // of a call; "cancel" ends the call of that number, "ping" wants an empty frame
 	Body   json.RawMessage `json:"body,omitempty"`
 	Error  *Error          `json:"error,omitempty"`
 	Left   bool            `json:"left,omitempty"` // the error is that the caller left
+	Late   bool            `json:"late,omitempty"` // it was read too late and not begun
 	Failed string          `json:"failed,omitempty"`
+	Until  int64           `json:"until,omitempty"` // a call that is read later, by CLOCK_MONOTONIC in ns, is not begun; 0: whenever
 	Event  *Event          `json:"event,omitempty"`
+	Helper *helperNews     `json:"helper,omitempty"` // of the keeper; with a PID its socket comes along
 }
 
 // wire writes frames. Safe for concurrent use.

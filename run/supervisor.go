@@ -55,6 +55,7 @@ type Supervisor struct {
 	why      string // of birth
 	children children
 	owner    string // mark of the runs, pid-start of this process
+	silent   string // of an ender: the mark of the supervisor that it stands in for
 	watcher  *groupWatcher
 
 	following following

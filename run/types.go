@@ -169,4 +169,5 @@ type Capabilities struct {
 	MaxRuns    int     `json:"max_runs"`
 	Live       int     `json:"live"`
 	HelperPID  int     `json:"helper_pid"`
+	KeeperPID  *int    `json:"keeper_pid"` // nil: it has ended, or there is none
 }

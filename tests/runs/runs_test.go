@@ -91,14 +91,14 @@ func start(t *testing.T, uid uint32, args ...string) *server {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.cmd.Wait() }()
+	over := make(chan error, 1)
+	go func() { over <- s.cmd.Wait() }()
 	t.Cleanup(func() {
 		var c api.RunCapabilities
 		s.do("GET", "/api/runs/capabilities", nil, &c)
 		s.cmd.Process.Signal(syscall.SIGTERM)
 		select {
-		case err := <-ended:
+		case err := <-over:
 			if err != nil {
 				t.Errorf("server ended with %v\n%s", err, s.log.String())
 			}
@@ -106,9 +106,7 @@ func start(t *testing.T, uid uint32, args ...string) *server {
 			s.cmd.Process.Kill()
 			t.Error("the server does not end")
 		}
-		if c.HelperPID != 0 {
-			wait(t, "the helper to end", func() bool { return syscall.Kill(c.HelperPID, 0) == syscall.ESRCH })
-		}
+		ended(t, c)
 		if c.CgroupRoot != nil {
 			if _, err := os.Stat(*c.CgroupRoot); err == nil {
 				t.Errorf("%s is left", *c.CgroupRoot)
@@ -123,6 +121,17 @@ func start(t *testing.T, uid uint32, args ...string) *server {
 		return m != nil
 	})
 	return s
+}
+
+// ended waits for the end of a server's helper and keeper.
+func ended(t *testing.T, c api.RunCapabilities) {
+	t.Helper()
+	if c.HelperPID != 0 {
+		wait(t, "the helper to end", func() bool { return syscall.Kill(c.HelperPID, 0) == syscall.ESRCH })
+	}
+	if c.KeeperPID != nil {
+		wait(t, "the keeper to end", func() bool { return syscall.Kill(*c.KeeperPID, 0) == syscall.ESRCH })
+	}
 }
 
 func wait(t *testing.T, what string, ready func() bool) {
@@ -299,34 +308,6 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// The helper dies while a run lives: the server says so, and another one ends the run.
-func TestHelperKilled(t *testing.T) {
-	s := start(t, 0, "--runs")
-	s.create(api.RunRequest{ID: "lost", Command: ptr("setsid sleep 6102 & exec sleep 6103")})
-	wait(t, "both", func() bool { r := s.get("lost", ""); return r.Members != nil && *r.Members == 2 })
-	var c api.RunCapabilities
-	s.do("GET", "/api/runs/capabilities", nil, &c)
-	if err := syscall.Kill(c.HelperPID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, "another helper", func() bool { return strings.Contains(s.log.String(), "another helper is ready") })
-	if r := s.get("lost", ""); !r.Adopted || r.Members == nil || *r.Members != 2 {
-		t.Errorf("got %+v", r)
-	}
-	var st api.RunStopped
-	if status, code := s.do("POST", "/api/runs/lost/stop", nil, &st); status != 200 || st.Stopped != 2 {
-		t.Errorf("stop: %d %s, %+v", status, code, st)
-	}
-	if status, _ := s.do("GET", "/api/runs/lost", nil, nil); status != 404 {
-		t.Errorf("after it: %d", status)
-	}
-	if c.CgroupRoot != nil {
-		if _, err := os.Stat(*c.CgroupRoot); err == nil {
-			t.Errorf("%s of the dead helper is left", *c.CgroupRoot)
-		}
-	}
-}
-
 // A client that comes back gets what it missed.
 func TestEventsReplay(t *testing.T) {
 	s := start(t, 0, "--runs")
@@ -480,13 +461,17 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-// The server ends: so do its runs, and the helper, unless they are to be kept.
+// The server ends, or is killed: so do its runs, the helper and the keeper, unless the
+// runs are to be kept.
 func TestServerEnds(t *testing.T) {
-	for _, keep := range []bool{false, true} {
-		t.Run(fmt.Sprintf("keep %v", keep), func(t *testing.T) {
-			if keep {
+	for _, c := range []struct {
+		sig  syscall.Signal
+		keep bool
+	}{{syscall.SIGTERM, false}, {syscall.SIGTERM, true}, {syscall.SIGKILL, false}, {syscall.SIGKILL, true}} {
+		t.Run(fmt.Sprintf("%v, keep %v", c.sig, c.keep), func(t *testing.T) {
+			if c.keep {
 				other := start(t, 0, "--runs")
-				id := ends(t, "--runs", "--keep-runs")
+				id := ends(t, c.sig, "--runs", "--keep-runs")
 				r := other.get(id, "")
 				if !r.Adopted {
 					t.Errorf("got %+v", r)
@@ -496,7 +481,7 @@ func TestServerEnds(t *testing.T) {
 				}
 				return
 			}
-			id := ends(t, "--runs")
+			id := ends(t, c.sig, "--runs")
 			other := start(t, 0, "--runs")
 			if status, _ := other.do("GET", "/api/runs/"+id, nil, nil); status != 404 {
 				t.Errorf("still there: %d", status)
@@ -505,9 +490,9 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// ends starts a server with a run, ends the server, waits for its helper and returns the
-// run's id.
-func ends(t *testing.T, args ...string) string {
+// ends starts a server with a run, ends the server with a signal, waits for its helper and
+// keeper and returns the run's id. With SIGSTOP it is the helper that is stopped before.
+func ends(t *testing.T, sig syscall.Signal, args ...string) string {
 	id := fmt.Sprintf("end-%d", time.Now().UnixNano())
 	cmd := exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	s := &server{t: t, cmd: cmd}
@@ -518,12 +503,15 @@ func ends(t *testing.T, args ...string) string {
 	wait(t, "the server", func() bool { return started.MatchString(s.log.String()) })
 	s.url = started.FindStringSubmatch(s.log.String())[1]
 	s.create(api.RunRequest{ID: id, Argv: []string{"sleep", "6106"}})
-	var c api.RunCapabilities
-	s.do("GET", "/api/runs/capabilities", nil, &c)
-	cmd.Process.Signal(syscall.SIGTERM)
-	if err := cmd.Wait(); err != nil {
+	c := s.capabilities()
+	if sig == syscall.SIGSTOP {
+		syscall.Kill(c.HelperPID, sig)
+		sig = syscall.SIGTERM
+	}
+	cmd.Process.Signal(sig)
+	if err := cmd.Wait(); err != nil && sig == syscall.SIGTERM {
 		t.Errorf("server ended with %v", err)
 	}
-	wait(t, "the helper to end", func() bool { return syscall.Kill(c.HelperPID, 0) == syscall.ESRCH })
+	ended(t, c)
 	return id
 }

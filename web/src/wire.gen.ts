@@ -991,6 +991,7 @@ export interface RunCapabilities {
 	max_runs: number;
 	live: number;
 	helper_pid: number;
+	keeper_pid: number | null; // of what starts another helper; null when it has ended
 }
 
 // RunRoot is a folder that runs may work in.
