@@ -109,6 +109,7 @@ func TestMetrics(t *testing.T) {
 			if n := sampleValue(t, text.body, `procinsh_group_processes{unit="`+unit+`"}`); n != 1 {
 				t.Errorf("%v processes in the unit, want the one", n)
 			}
+			checkDeployed(t, text.body)
 		}
 	}
 	text := s.get("/metrics").body
