@@ -43,16 +43,18 @@ func serve(o options, stderr io.Writer) error {
 		return err
 	}
 	defer files.Close()
-	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, Hooks: listHooks(log)})
-	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, Hooks: processHooks(log)})
-	system, systemList := newSystem(files, list, o.interval, log)
 	runs, err := startRuns(o, log)
 	if err != nil {
 		return err
 	}
+	var runOf watch.RunOf
 	if runs != nil {
 		defer runs.Close()
+		runOf = runs.RunOf
 	}
+	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, RunOf: runOf, Hooks: listHooks(log)})
+	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, RunOf: runOf, Hooks: processHooks(log)})
+	system, systemList := newSystem(files, list, o.interval, runOf, log)
 	server, err := api.New(api.Options{
 		FS: files, Runs: runs, List: list, Processes: processes, System: system, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
 		AllowUIDs: o.uids, NoAuth: o.noAuth,
@@ -149,9 +151,9 @@ const metricsInterval = time.Second
 
 // newSystem returns what watches the host, and the list that it goes with: that of
 // the viewers unless those asked for a slower one.
-func newSystem(files *proc.FS, list *watch.List, interval time.Duration, log *slog.Logger) (*watch.System, *watch.List) {
+func newSystem(files *proc.FS, list *watch.List, interval time.Duration, runOf watch.RunOf, log *slog.Logger) (*watch.System, *watch.List) {
 	if interval > metricsInterval {
-		list = watch.NewList(files, watch.ListOptions{Interval: metricsInterval, Hooks: listHooks(log)})
+		list = watch.NewList(files, watch.ListOptions{Interval: metricsInterval, RunOf: runOf, Hooks: listHooks(log)})
 	}
 	return watch.NewSystem(files, list, watch.SystemOptions{Hooks: systemHooks(log)}), list
 }

@@ -70,7 +70,9 @@ func appendSummary(b []byte, r *watch.ListRow, want watch.ListWant) []byte {
 	} else {
 		b = append(b, `null,"write_bytes_rate":null`...)
 	}
-	b = append(b, `,"run_id":null,"map_summary":`...)
+	b = append(b, `,"run_id":`...)
+	b = appendNullableString(b, textOrNull(r.Run))
+	b = append(b, `,"map_summary":`...)
 	if want.Maps {
 		b = appendMapSummary(b, r.Maps)
 	} else {
@@ -210,7 +212,7 @@ func sameSummary(a, b *watch.ListRow, want watch.ListWant) bool {
 	return a.State == b.State && a.CPUPercent == b.CPUPercent && a.RSS == b.RSS &&
 		a.Processor == b.Processor && a.Details == b.Details && a.Parent == b.Parent &&
 		a.Threads == b.Threads && a.VMS == b.VMS && a.UID == b.UID && a.EUID == b.EUID &&
-		a.Nice == b.Nice && a.StartedAt == b.StartedAt && a.KernelThread == b.KernelThread &&
+		a.Nice == b.Nice && a.Run == b.Run && a.StartedAt == b.StartedAt && a.KernelThread == b.KernelThread &&
 		(!want.IO || a.ReadRate == b.ReadRate && a.WriteRate == b.WriteRate) &&
 		(!want.Maps || a.Maps == b.Maps)
 }

@@ -54,6 +54,8 @@ func appendNode(b []byte, r *watch.ListRow) []byte {
 	b = appendInt(b, int64(r.Threads))
 	b = append(b, `,"container":`...)
 	b = appendNullableString(b, d.Container)
+	b = append(b, `,"run_id":`...)
+	b = appendNullableString(b, textOrNull(r.Run))
 	return b
 }
 
@@ -280,7 +282,7 @@ func appendEdgeChanges(b []byte, edges, base []watch.Edge, s spill) ([]byte, []s
 // sameNode tells whether two rows of one process give the same node, but for its
 // address space.
 func sameNode(a, b *watch.ListRow) bool {
-	return a.Details == b.Details && a.Parent == b.Parent && a.UID == b.UID && a.EUID == b.EUID &&
+	return a.Details == b.Details && a.Run == b.Run && a.Parent == b.Parent && a.UID == b.UID && a.EUID == b.EUID &&
 		twoDecimals(a.CPUPercent) == twoDecimals(b.CPUPercent) && a.RSS == b.RSS && a.Threads == b.Threads
 }
 

@@ -353,6 +353,9 @@ func (s *Server) getContext(w http.ResponseWriter, r *http.Request) error {
 		v, err := p.ReadContext()
 		if err == nil {
 			a = contextAnswer(p.ID(), v)
+			if s.runs != nil {
+				a.RunID = textOrNull(s.runs.RunOf()[p.ID()])
+			}
 		}
 		return err
 	})

@@ -127,7 +127,7 @@ func wireNode(r *watch.ListRow, form nodeMaps) TopologyNode {
 	}
 	n := TopologyNode{Identity: identity(r.ID), ParentID: optIdentity(r.Parent), Name: d.Name, UID: r.UID, Username: d.Username, EUID: r.EUID,
 		EffectiveUsername: d.EffectiveUsername, CPUPercent: wireFloat(r.CPUPercent), RSSBytes: r.RSS, ThreadCount: r.Threads, Container: d.Container,
-		MapsEpoch: r.MapsEpoch, MapsError: textOrNull(mapsError(r, form))}
+		RunID: textOrNull(r.Run), MapsEpoch: r.MapsEpoch, MapsError: textOrNull(mapsError(r, form))}
 	switch {
 	case form == wholeMaps && r.Mappings != nil:
 		n.Maps = wireMappings(r.Mappings.Maps)
@@ -207,6 +207,7 @@ type rawNode struct {
 	RSSBytes          json.RawMessage `json:"rss_bytes"`
 	ThreadCount       json.RawMessage `json:"thread_count"`
 	Container         json.RawMessage `json:"container"`
+	RunID             json.RawMessage `json:"run_id"`
 	rawSpace
 }
 

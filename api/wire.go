@@ -357,6 +357,7 @@ type ContextAnswer struct {
 	OOMScoreAdj     *int32               `json:"oom_score_adj"`
 	Limits          []ResourceLimit      `json:"limits" wire:"nullable"`
 	Personality     *string              `json:"personality"` // hex
+	RunID           *string              `json:"run_id"`      // the run it belongs to
 	Warnings        []string             `json:"warnings"`
 }
 
@@ -630,6 +631,7 @@ type TopologyNode struct {
 	RSSBytes          uint64      `json:"rss_bytes"`
 	ThreadCount       int32       `json:"thread_count"`
 	Container         *string     `json:"container"`
+	RunID             *string     `json:"run_id"`
 	Maps              []Mapping   `json:"maps,omitzero" wire:"nullable"` // from maps alone, 4,096 at most
 	MapSummary        *MapSummary `json:"map_summary,omitzero"`
 	MapsEpoch         uint64      `json:"maps_epoch"` // another number when the maps changed; 0 when they were not read

@@ -30,7 +30,7 @@ func wireSummary(r *watch.ListRow, want watch.ListWant) ProcessSummary {
 		UID: r.UID, EUID: r.EUID, Username: d.Username, EffectiveUsername: d.EffectiveUsername,
 		State: state(r.State), CPUPercent: r.CPUPercent.Ptr(), RSSBytes: r.RSS, ThreadCount: r.Threads,
 		StartedAt: r.StartedAt, Cgroup: d.Cgroup, Container: d.Container, VMSBytes: r.VMS, Nice: r.Nice,
-		TTY: d.TTY, Processor: r.Processor,
+		TTY: d.TTY, Processor: r.Processor, RunID: textOrNull(r.Run),
 	}
 	if want.IO {
 		s.ReadBytesRate, s.WriteBytesRate = r.ReadRate.Ptr(), r.WriteRate.Ptr()
@@ -246,6 +246,9 @@ func (r random) row() watch.ListRow {
 			StartedAt: r.Int64(), Maps: r.summaryOfMaps(),
 		},
 		CPUPercent: opt(r, r.float), ReadRate: opt(r, r.float), WriteRate: opt(r, r.float),
+	}
+	if r.yes() {
+		row.Run = r.text()
 	}
 	if r.IntN(20) > 0 {
 		row.Details = &proc.Details{

@@ -93,7 +93,8 @@ type live struct {
 	size      *Size
 	stdin     string
 	hold      holding
-	cpu       *int64 // when it ended
+	births    map[int32]started // of those in its cgroup, as the last look at memberships found them
+	cpu       *int64            // when it ended
 	stopping  *stopping
 	timers    []*time.Timer
 	gone      bool          // finished or given up

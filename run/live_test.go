@@ -753,3 +753,40 @@ func TestGreatOutput(t *testing.T) {
 		t.Errorf("%d MiB of heap", m.HeapInuse>>20)
 	}
 }
+
+// Who belongs to which run is known without a scan where there are cgroups, with the
+// start time of each.
+func TestMemberships(t *testing.T) {
+	ways(t, func(t *testing.T, s *Supervisor, _ *events) {
+		st := create(t, s, shell("setsid sleep 6019 & exec sleep 6020"))
+		create(t, s, shell("true"))
+		want := func() []string {
+			var ids []string
+			for _, m := range members(t, s, st.ID) {
+				ids = append(ids, m.ID)
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		for range 2 { // the second time from what is known
+			wait(t, "both", func() bool {
+				list, err := s.Memberships(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, m := range list {
+					for _, id := range m.Members {
+						if m.Run == st.ID {
+							got = append(got, FormatID(id))
+						}
+					}
+				}
+				slices.Sort(got)
+				return len(got) == 2 && slices.Equal(got, want())
+			})
+		}
+		stop(t, s, st.ID, 1000)
+		wait(t, "none", func() bool { list, err := s.Memberships(t.Context()); return err == nil && len(list) == 0 })
+	})
+}

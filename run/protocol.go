@@ -110,6 +110,7 @@ var methods = map[string]method{
 	"stopProcess": answer((*Supervisor).StopProcess),
 	"take":        answer((*Supervisor).Take),
 	"scope":       answer((*Supervisor).Scope),
+	"memberships": answer(func(s *Supervisor, ctx context.Context, _ struct{}) ([]Membership, error) { return s.Memberships(ctx) }),
 	"delete":      answer((*Supervisor).Delete),
 	"clear":       answer((*Supervisor).Clear),
 	"stopScope": answer(func(s *Supervisor, ctx context.Context, q ScopeQuery) ([]Stopped, error) {

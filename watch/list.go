@@ -54,6 +54,7 @@ type ListRow struct {
 	proc.Row
 	CPUPercent          proc.Opt[float64] // percent of one core
 	ReadRate, WriteRate proc.Opt[float64] // storage bytes per second
+	Run                 string            // id of the run it belongs to, "" of none
 }
 
 // Totals is the host as a whole, with what two samples say.
@@ -106,8 +107,13 @@ type ListHooks struct {
 type ListOptions struct {
 	Interval   time.Duration // between scans with a viewer, at least 1 s
 	MaxViewers int           // 32 when 0
+	RunOf      RunOf         // nil without runs
 	Hooks      ListHooks
 }
+
+// RunOf tells of each process that belongs to a run which that is. It is called once
+// for a scan, or for the row of one process, and must not take long.
+type RunOf func() map[proc.ID]string
 
 // List watches all processes. Safe for concurrent use.
 //
@@ -117,6 +123,7 @@ type List struct {
 	src      listSource
 	interval time.Duration
 	max      int
+	runOf    RunOf
 	hooks    ListHooks
 	closing  chan struct{}
 	work     sync.WaitGroup // scans and the collection
@@ -166,6 +173,7 @@ func newList(src listSource, o ListOptions) *List {
 		src:      src,
 		interval: interval,
 		max:      o.MaxViewers,
+		runOf:    o.RunOf,
 		hooks:    o.Hooks,
 		closing:  make(chan struct{}),
 		changed:  make(chan struct{}),
@@ -250,6 +258,9 @@ func (l *List) scan(c *listScan, current, previous *ListState) {
 	began := time.Now()
 	c.err = guard(func() (err error) {
 		c.state, err = readList(l.src, c.want, began, baseOf(current, previous, began, l.interval), l.interval)
+		if err == nil && l.runOf != nil {
+			markRuns(c.state.Rows, l.runOf())
+		}
 		return err
 	})
 	l.tell(c.err)

@@ -777,3 +777,16 @@ func TestPace(t *testing.T) {
 		}
 	}
 }
+
+func TestMarkRuns(t *testing.T) {
+	rows := []ListRow{{}, {}, {}}
+	for i, id := range []proc.ID{{PID: 3, StartTicks: 30}, {PID: 5, StartTicks: 50}, {PID: 9, StartTicks: 90}} {
+		rows[i].ID = id
+	}
+	markRuns(rows, map[proc.ID]string{{PID: 3, StartTicks: 30}: "a", {PID: 5, StartTicks: 51}: "another process", {PID: 9, StartTicks: 90}: "b", {PID: 7}: "gone"})
+	for i, want := range []string{"a", "", "b"} {
+		if rows[i].Run != want {
+			t.Errorf("row %d belongs to %q, want %q", i, rows[i].Run, want)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"procinsh/proc"
@@ -69,6 +71,16 @@ func compareRows(rows []proc.Row, before []ListRow, longest time.Duration) []Lis
 		r.ReadRate, r.WriteRate = ioRates(b.IO, r.IO, window)
 	}
 	return out
+}
+
+// markRuns notes of rows, which are by PID, the runs they belong to.
+func markRuns(rows []ListRow, runs map[proc.ID]string) {
+	for id, run := range runs {
+		i, ok := slices.BinarySearchFunc(rows, id.PID, func(r ListRow, pid int32) int { return cmp.Compare(r.ID.PID, pid) })
+		if ok && rows[i].ID == id {
+			rows[i].Run = run
+		}
+	}
 }
 
 // readTotals adds the host as a whole.

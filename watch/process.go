@@ -94,6 +94,7 @@ type ProcessHooks struct {
 type ProcessOptions struct {
 	Interval   time.Duration // between samples, 100 ms to 60 s; 1 s when 0
 	MaxViewers int           // 32 when 0
+	RunOf      RunOf         // nil without runs
 	Hooks      ProcessHooks
 }
 
@@ -103,6 +104,7 @@ type Processes struct {
 	src      processSource
 	interval time.Duration
 	max      int
+	runOf    RunOf
 	hooks    ProcessHooks
 	closing  chan struct{}
 	work     sync.WaitGroup // the readers
@@ -132,6 +134,7 @@ func newProcesses(src processSource, o ProcessOptions) *Processes {
 		interval: min(max(o.Interval, shortestInterval), longestInterval),
 		max:      o.MaxViewers,
 		hooks:    o.Hooks,
+		runOf:    o.RunOf,
 		closing:  make(chan struct{}),
 		samplers: make(map[proc.ID]*sampler),
 	}
@@ -245,6 +248,7 @@ type ProcessViewer struct {
 // rowReading is the row at connect.
 type rowReading struct {
 	row proc.Row
+	run string
 	err error
 }
 
@@ -261,6 +265,9 @@ func (v *ProcessViewer) readRowLocked() <-chan rowReading {
 			}
 			defer t.Close()
 			r.row, err = t.ReadRow()
+			if err == nil && v.watch.runOf != nil {
+				r.run = v.watch.runOf()[id]
+			}
 			return err
 		})
 		done <- r
@@ -277,7 +284,7 @@ func (v *ProcessViewer) begin(ctx context.Context, rows <-chan rowReading) error
 			if r.err != nil {
 				return fmt.Errorf("read process %d: %w", v.sampler.id.PID, r.err)
 			}
-			v.row.Row = r.row
+			v.row.Row, v.row.Run = r.row, r.run
 			rows = nil
 		case <-ready:
 			if v.sampler.err != nil {

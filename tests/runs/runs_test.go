@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"procinsh/api"
+	"procinsh/run"
 )
 
 const (
@@ -306,6 +307,59 @@ func TestAPI(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, status, code, c.status, c.code)
 		}
 	}
+}
+
+// The list, the structure of the host and the context of a process name the run that it
+// belongs to, and nobody else's.
+func TestRunID(t *testing.T) {
+	s := start(t, 0, "--runs")
+	s.create(api.RunRequest{ID: "known", Command: ptr("setsid sleep 6115 & exec sleep 6116")})
+	wait(t, "both in the list", func() bool {
+		var rows []api.ProcessSummary
+		s.do("GET", "/api/processes", nil, &rows)
+		n := 0
+		for _, r := range rows {
+			of := r.RunID != nil && *r.RunID == "known"
+			if ours := slices.ContainsFunc(r.CommandLine, func(a string) bool { return a == "6115" || a == "6116" }) && r.Name == "sleep"; ours && of {
+				n++
+			} else if r.RunID != nil && r.Name != "sh" && r.Name != "setsid" {
+				t.Fatalf("%s %q belongs to %s", r.Name, r.CommandLine, *r.RunID)
+			}
+		}
+		return n == 2
+	})
+	r := s.get("known", "")
+	id, err := run.ParseID(*r.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := fmt.Sprintf("?pid=%d&start_time_ticks=%d", id.PID, id.StartTicks)
+	var c api.ContextAnswer
+	if s.do("GET", "/api/processes/context"+query, nil, &c); c.RunID == nil || *c.RunID != "known" {
+		t.Errorf("context: %v", c.RunID)
+	}
+	for _, path := range []string{"/api/processes/events" + query, "/api/system/events?maps=summary"} {
+		a, err := http.Get(s.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(a.Body)
+		wait(t, "the run in "+path, func() bool {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Contains(line, `"run_id":"known"`)
+		})
+		a.Body.Close()
+	}
+	var st api.RunStopped
+	s.do("POST", "/api/runs/known/stop", nil, &st)
+	wait(t, "nobody in the list", func() bool {
+		var rows []api.ProcessSummary
+		s.do("GET", "/api/processes", nil, &rows)
+		return !slices.ContainsFunc(rows, func(r api.ProcessSummary) bool { return r.RunID != nil })
+	})
 }
 
 // A client that comes back gets what it missed.

@@ -71,6 +71,7 @@ export const KEYS: Grammar = {
   read: { kind: 'bytes', number: (p) => p.read_bytes_rate, help: 'read>1M' },
   write: { kind: 'bytes', number: (p) => p.write_bytes_rate, help: 'write>1M' },
   tty: { kind: 'text', texts: (p) => [p.tty], help: 'tty:pts' },
+  run: { kind: 'exact', texts: (p) => [p.run_id], help: 'run:web' },
   kernel: { kind: 'yes', help: 'kernel:yes' },
 };
 

@@ -353,6 +353,7 @@ export interface ContextAnswer {
 	oom_score_adj: number | null;
 	limits: ResourceLimit[] | null;
 	personality: string | null; // hex
+	run_id: string | null; // the run it belongs to
 	warnings: string[];
 }
 
@@ -626,6 +627,7 @@ export interface TopologyNode {
 	rss_bytes: number;
 	thread_count: number;
 	container: string | null;
+	run_id: string | null;
 	maps?: Mapping[] | null; // from maps alone, 4,096 at most
 	map_summary?: MapSummary | null;
 	maps_epoch: number; // another number when the maps changed; 0 when they were not read
