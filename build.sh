@@ -259,7 +259,7 @@ tests() {
 
 fuzz_all() {
 	local pkg f
-	for pkg in proc api elf ptrace bpf run; do
+	for pkg in . proc api elf ptrace bpf run; do
 		for f in $(go test -list '^Fuzz' ./$pkg | grep '^Fuzz'); do
 			step "fuzz $pkg $f" go test -run '^$' -fuzz "^$f\$" -fuzztime "${FUZZTIME:-60s}" ./$pkg
 		done

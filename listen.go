@@ -15,7 +15,7 @@ import (
 
 // address is a place to listen at.
 type address struct {
-	network string // "tcp" or "unix"
+	network string // "tcp", "tcp4", "tcp6" or "unix"
 	text    string // "127.0.0.1:8080", or a path
 }
 
@@ -26,7 +26,17 @@ func (a address) String() string {
 	return a.text
 }
 
-// parseAddress reads the value of --listen. localhost is both loopback addresses.
+// remote tells whether other machines may reach it.
+func (a address) remote() bool {
+	if a.network == "unix" {
+		return false
+	}
+	at, err := netip.ParseAddrPort(a.text)
+	return err != nil || !at.Addr().IsLoopback()
+}
+
+// parseAddress reads the value of --listen. localhost is both loopback addresses, no
+// address is all of both families.
 func parseAddress(text string) ([]address, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
@@ -45,16 +55,24 @@ func parseAddress(text string) ([]address, error) {
 		return nil, errors.New("the port has to be a number from 0 to 65535")
 	}
 	if strings.EqualFold(host, "localhost") {
-		return []address{{"tcp", net.JoinHostPort("127.0.0.1", port)}, {"tcp", net.JoinHostPort("::1", port)}}, nil
+		return []address{{"tcp4", net.JoinHostPort("127.0.0.1", port)}, {"tcp6", net.JoinHostPort("::1", port)}}, nil
+	}
+	if host == "" {
+		return []address{{"tcp", ":" + port}}, nil
 	}
 	ip, err := netip.ParseAddr(host)
 	switch {
-	case err != nil && host != "":
+	case err != nil:
 		return nil, errors.New("not an IP address or localhost")
-	case !ip.Unmap().IsLoopback():
-		return nil, errors.New("only loopback addresses and unix:PATH can be listened on in this version")
+	case ip.Zone() != "":
+		return nil, errors.New("an address with a zone cannot stand in a URL: use another, or [::]")
 	}
-	return []address{{"tcp", net.JoinHostPort(ip.Unmap().String(), port)}}, nil
+	// "tcp" would make both families of 0.0.0.0.
+	network := "tcp6"
+	if ip = ip.Unmap(); ip.Is4() {
+		network = "tcp4"
+	}
+	return []address{{network, net.JoinHostPort(ip.String(), port)}}, nil
 }
 
 // listenAll opens every address, or none.
@@ -64,7 +82,7 @@ func listenAll(list []address, env func(string) string) ([]net.Listener, error) 
 	var open []net.Listener
 	for i, a := range list {
 		// Port 0 of localhost is the same port on both.
-		if i > 0 && a.network == "tcp" && strings.HasSuffix(a.text, ":0") && list[i-1].text == "127.0.0.1:0" {
+		if i > 0 && a.text == "[::1]:0" && list[i-1].text == "127.0.0.1:0" {
 			_, port, _ := net.SplitHostPort(open[i-1].Addr().String())
 			a.text = strings.TrimSuffix(a.text, "0") + port
 		}
@@ -97,7 +115,7 @@ func listen(a address, env func(string) string) (net.Listener, error) {
 	if a.network == "unix" {
 		return listenUnix(a.text, env)
 	}
-	return net.Listen("tcp", a.text)
+	return net.Listen(a.network, a.text)
 }
 
 // listenUnix makes a socket that only its owner and root can open: the user who

@@ -50,7 +50,7 @@ func TestListenLocalhost(t *testing.T) {
 	if v4.IP.String() != "127.0.0.1" || v6.IP.String() != "::1" || v4.Port != v6.Port {
 		t.Errorf("listening on %v and %v", v4, v6)
 	}
-	if got := listenText(list); got != "http://"+v4.String()+"/ http://"+v6.String()+"/" {
+	if got := listenText(list, options{}); got != "http://"+v4.String()+"/ http://"+v6.String()+"/" {
 		t.Errorf("the log says %s", got)
 	}
 }
@@ -59,7 +59,7 @@ func TestListenLocalhost(t *testing.T) {
 func TestListenInUse(t *testing.T) {
 	taken := mustListen(t, "127.0.0.1:0", noEnv)[0].Addr().String()
 	path := filepath.Join(t.TempDir(), "s")
-	_, err := listenAll([]address{{"unix", path}, {"tcp", taken}}, noEnv)
+	_, err := listenAll([]address{{"unix", path}, {"tcp4", taken}}, noEnv)
 	if err == nil || err.Error() != "listen on "+taken+": address already in use: choose another with --listen" {
 		t.Errorf("got %v", err)
 	}

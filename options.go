@@ -27,13 +27,21 @@ Usage: procinsh [serve] [options]
        procinsh runs [ls|show|stop|…]               those of a server, see runs --help
 
   --listen ADDRESS   where to listen: 127.0.0.1:PORT, [::1]:PORT, localhost:PORT
-                     for both, or unix:PATH; may be given several times
-                     (127.0.0.1:8080)
+                     for both, unix:PATH, or for other machines ADDRESS:PORT,
+                     :PORT for all; may be given several times (127.0.0.1:8080)
   --interval TIME    between two observations of a process that is watched,
                      100ms to 60s (1s)
   --allow-user NAME  a user who may ask, beside root, the one who started it and
                      the one who ran sudo; may be given several times
-  --no-auth          let every local user ask
+  --token-file FILE  holds the token; who shows it may ask, from wherever. Without,
+                     one is made at start for other machines: printed on a
+                     terminal, else in $RUNTIME_DIRECTORY/token or
+                     /run/procinsh/token
+  --allow-host NAME  a host name that clients may use for this machine; may be given
+                     several times
+  --tls-cert FILE    certificate and key (PEM) for https, with HTTP/2
+  --tls-key FILE
+  --no-auth          let everybody ask
   --runs             let who may ask start programs, as the user they are
   --run-user NAME    who programs run as when nobody knows who asks
   --run-allow PATH   a program that may be started, and no others but those; may be
@@ -68,10 +76,25 @@ type options struct {
 	noAuth   bool
 	log      logFilter
 
+	tokenFile       string
+	allowHosts      []string
+	tlsCert, tlsKey string
+
 	runs        bool
 	run         launcher.Options
 	keepRuns    bool
 	stopOrphans bool
+}
+
+// remote tells whether other machines may reach the server.
+func (o *options) remote() bool { return slices.ContainsFunc(o.listen, address.remote) }
+
+// scheme is how the TCP listeners are spoken to.
+func (o *options) scheme() string {
+	if o.tlsCert != "" {
+		return "https://"
+	}
+	return "http://"
 }
 
 // parseArgs reads the command line. Its errors are lines for the user; errHelp and
@@ -114,6 +137,14 @@ func parseArgs(args []string, env func(string) string) (options, error) {
 			return errors.New("it takes no value")
 		}
 		return nil
+	})
+	flags.StringVar(&o.tokenFile, "token-file", "", "")
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "")
+	flags.Func("allow-host", "", func(text string) error {
+		name, err := validHost(text)
+		o.allowHosts = append(o.allowHosts, name)
+		return err
 	})
 	yes := func(name string, to *bool) {
 		flags.BoolFunc(name, "", func(text string) (err error) {
@@ -174,6 +205,12 @@ func parseArgs(args []string, env func(string) string) (options, error) {
 		return options{}, errVersion
 	case flags.NArg() > 0:
 		return options{}, fmt.Errorf("unexpected argument %q, see procinsh --help", flags.Arg(0))
+	}
+	switch {
+	case (o.tlsCert == "") != (o.tlsKey == ""):
+		return options{}, errors.New("--tls-cert and --tls-key go together")
+	case o.noAuth && o.tokenFile != "":
+		return options{}, errors.New("--no-auth asks for no token: leave out --token-file")
 	}
 	if !o.runs {
 		for _, name := range []string{"run-user", "run-allow", "run-wrapper", "root", "keep-runs", "stop-orphans"} {

@@ -29,7 +29,7 @@ func TestParseArgs(t *testing.T) {
 	if uid := uint32(os.Geteuid()); uid != 0 {
 		own = append(own, uid)
 	}
-	base := options{listen: []address{{"tcp", "127.0.0.1:8080"}}, interval: time.Second, uids: own, log: logFilter{level: slog.LevelInfo}}
+	base := options{listen: []address{{"tcp4", "127.0.0.1:8080"}}, interval: time.Second, uids: own, log: logFilter{level: slog.LevelInfo}}
 	with := func(change func(*options)) options {
 		o := base
 		o.uids = slices.Clone(base.uids)
@@ -43,11 +43,17 @@ func TestParseArgs(t *testing.T) {
 	}{
 		{"", noEnv, base},
 		{"serve", noEnv, base},
-		{"serve --listen 127.0.0.1:9090", noEnv, with(func(o *options) { o.listen = []address{{"tcp", "127.0.0.1:9090"}} })},
+		{"serve --listen 127.0.0.1:9090", noEnv, with(func(o *options) { o.listen = []address{{"tcp4", "127.0.0.1:9090"}} })},
 		{"--listen localhost:0 --listen unix:/run/p", noEnv, with(func(o *options) {
-			o.listen = []address{{"tcp", "127.0.0.1:0"}, {"tcp", "[::1]:0"}, {"unix", "/run/p"}}
+			o.listen = []address{{"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"}, {"unix", "/run/p"}}
 		})},
-		{"--listen=[::1]:80", noEnv, with(func(o *options) { o.listen = []address{{"tcp", "[::1]:80"}} })},
+		{"--listen=[::1]:80", noEnv, with(func(o *options) { o.listen = []address{{"tcp6", "[::1]:80"}} })},
+		{"--listen 0.0.0.0:80 --listen [::]:81 --listen :82 --listen 192.0.2.1:83 --listen [::ffff:192.0.2.1]:84", noEnv, with(func(o *options) {
+			o.listen = []address{{"tcp4", "0.0.0.0:80"}, {"tcp6", "[::]:81"}, {"tcp", ":82"}, {"tcp4", "192.0.2.1:83"}, {"tcp4", "192.0.2.1:84"}}
+		})},
+		{"--allow-host proc.example --allow-host [2001:db8::1] --token-file /t --tls-cert c --tls-key k", noEnv, with(func(o *options) {
+			o.allowHosts, o.tokenFile, o.tlsCert, o.tlsKey = []string{"proc.example", "2001:db8::1"}, "/t", "c", "k"
+		})},
 		{"--interval 250ms", noEnv, with(func(o *options) { o.interval = 250 * time.Millisecond })},
 		{"--interval 60s", noEnv, with(func(o *options) { o.interval = time.Minute })},
 		{"--allow-user nobody --allow-user 77", noEnv, with(func(o *options) { o.uids = append(o.uids, 65534, 77) })},
@@ -79,14 +85,17 @@ func TestWrongCommandLines(t *testing.T) {
 	}{
 		{[]string{"--colour"}, noEnv, "unknown option --colour"},
 		{[]string{"-x"}, noEnv, "unknown option --x"},
-		{[]string{"serve", "--allow-host", "x"}, noEnv, "unknown option --allow-host"},
 		{[]string{"doctor"}, noEnv, `unknown command "doctor"`},
 		{[]string{"serve", "now"}, noEnv, `unexpected argument "now"`},
 		{[]string{"--listen"}, noEnv, "option --listen needs a value"},
-		{[]string{"--listen", "0.0.0.0:80"}, noEnv, "only loopback addresses"},
-		{[]string{"--listen", ":80"}, noEnv, "only loopback addresses"},
-		{[]string{"--listen", "[::]:80"}, noEnv, "only loopback addresses"},
-		{[]string{"--listen", "192.0.2.1:80"}, noEnv, "only loopback addresses"},
+		{[]string{"--listen", "[fe80::1%lo]:80"}, noEnv, "an address with a zone"},
+		{[]string{"--allow-host", "proc.example:80"}, noEnv, "not a host name without a port"},
+		{[]string{"--allow-host", "http://proc.example"}, noEnv, "not a host name"},
+		{[]string{"--allow-host", ""}, noEnv, "not a host name"},
+		{[]string{"--allow-host", "[fe80::1%lo]"}, noEnv, "not a host name"},
+		{[]string{"--tls-cert", "a.pem"}, noEnv, "--tls-cert and --tls-key go together"},
+		{[]string{"--tls-key", "a.pem"}, noEnv, "--tls-cert and --tls-key go together"},
+		{[]string{"--no-auth", "--token-file", "a"}, noEnv, "--no-auth asks for no token"},
 		{[]string{"--listen", "example.org:80"}, noEnv, "not an IP address"},
 		{[]string{"--listen", "127.0.0.1"}, noEnv, "not ADDRESS:PORT"},
 		{[]string{"--listen", "127.0.0.1:http"}, noEnv, "the port"},

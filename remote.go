@@ -21,26 +21,42 @@ import (
 // remote speaks with a server over HTTP.
 type remote struct {
 	base   string
+	token  string // "" without one
 	client *http.Client
+}
+
+// tokenOf is the token that a client shows: from the file, else from the environment.
+//
+// Errors: one line that names the file.
+func tokenOf(file string, env func(string) string) (string, error) {
+	if file != "" {
+		return readToken(file)
+	}
+	text := env("PROCINSH_TOKEN")
+	if text != "" && !tokenForm.MatchString(text) {
+		return "", errors.New("PROCINSH_TOKEN is no token: letters, digits and -._~+/")
+	}
+	return text, nil
 }
 
 // maxAnswer is how long an answer of a server may be.
 const maxAnswer = 64 << 20
 
-// newRemote returns a client of the server at http://…, or unix:PATH.
-func newRemote(server string) (*remote, error) {
+// newRemote returns a client of the server at http://…, https://…, or unix:PATH, that
+// shows the token.
+func newRemote(server, token string) (*remote, error) {
 	if path, ok := strings.CutPrefix(server, "unix:"); ok {
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", path)
 		}
-		return &remote{"http://localhost", &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
+		return &remote{"http://localhost", token, &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
 	}
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "http" || u.Host == "" {
-		return nil, fmt.Errorf("the server %q is neither http://ADDRESS:PORT nor unix:PATH", server)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("the server %q is neither http://ADDRESS:PORT, https://ADDRESS:PORT nor unix:PATH", server)
 	}
-	return &remote{"http://" + u.Host, &http.Client{Transport: &http.Transport{}}}, nil
+	return &remote{u.Scheme + "://" + u.Host, token, &http.Client{Transport: &http.Transport{}}}, nil
 }
 
 // open sends a request; the answer is a success and its body is to be closed.
@@ -61,6 +77,9 @@ func (r *remote) open(ctx context.Context, method, path string, body any) (*http
 	}
 	if body != nil {
 		q.Header.Set("Content-Type", "application/json")
+	}
+	if r.token != "" {
+		q.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	a, err := r.client.Do(q)
 	if err != nil {

@@ -37,6 +37,7 @@ Usage: procinsh run [options] -- COMMAND [ARG…]
   --detach           print the id and leave it running; needs a server
   --server URL       http://127.0.0.1:8080 or unix:PATH (or $PROCINSH_SERVER);
                      without, the command runs here and now
+  --token-file FILE  the server's token (or $PROCINSH_TOKEN)
 
 The exit status is that of the command; 128+n when signal n ended it, 124 for a
 timeout, 125 when procinsh itself failed, 126 not executable, 127 not found.
@@ -58,12 +59,14 @@ type runOptions struct {
 	raw    bool
 	stdin  bool
 	server string
+	token  string
 }
 
 func parseRun(args []string, env func(string) string) (runOptions, error) {
 	o := runOptions{server: env("PROCINSH_SERVER")}
 	l := &o.launch
 	var help, pty bool
+	var tokenFile string
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.BoolVar(&help, "help", false, "")
@@ -77,6 +80,7 @@ func parseRun(args []string, env func(string) string) (runOptions, error) {
 	flags.BoolVar(&o.detach, "detach", false, "")
 	flags.BoolVar(&o.raw, "raw", false, "")
 	flags.StringVar(&o.server, "server", o.server, "")
+	flags.StringVar(&tokenFile, "token-file", "", "")
 	flags.Func("env", "", func(text string) error {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
@@ -110,6 +114,10 @@ func parseRun(args []string, env func(string) string) (runOptions, error) {
 	if help {
 		return o, errHelp
 	}
+	var err error
+	if o.token, err = tokenOf(tokenFile, env); err != nil {
+		return o, err
+	}
 	if l.Command == nil {
 		l.Argv = flags.Args()
 	}
@@ -139,7 +147,6 @@ func parseRun(args []string, env func(string) string) (runOptions, error) {
 		}
 	}
 	if l.Cwd == "" && o.server == "" {
-		var err error
 		if l.Cwd, err = os.Getwd(); err != nil {
 			return o, fmt.Errorf("working directory: %w", err)
 		}
@@ -169,7 +176,7 @@ func runCommand(args []string, env func(string) string, stdout, stderr io.Writer
 	}
 	var r runner
 	if o.server != "" {
-		r, err = newRemote(o.server)
+		r, err = newRemote(o.server, o.token)
 	} else {
 		var s *launcher.Supervisor
 		if s, err = launcher.Open(launcher.Options{Environ: os.Environ()}); err == nil {

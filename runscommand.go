@@ -39,7 +39,8 @@ Usage: procinsh runs [options] [COMMAND]
   events                  what happens, line by line
   doctor                  how runs work on this host
 
-  --server URL   http://127.0.0.1:8080 (or $PROCINSH_SERVER), or unix:PATH
+  --server URL   http://127.0.0.1:8080 (or $PROCINSH_SERVER), https://…, or unix:PATH
+  --token-file FILE  the server's token (or $PROCINSH_TOKEN)
   --json         answers as they come
 `
 
@@ -62,9 +63,11 @@ func runRuns(args []string, env func(string) string, stdout, stderr io.Writer) i
 	}
 	c := runsClient{out: stdout}
 	var help, force bool
+	var tokenFile string
 	flags := flag.NewFlagSet("runs", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&server, "server", server, "")
+	flags.StringVar(&tokenFile, "token-file", "", "")
 	flags.BoolVar(&c.json, "json", false, "")
 	flags.BoolVar(&force, "f", false, "")
 	flags.BoolVar(&help, "help", false, "")
@@ -93,8 +96,11 @@ func runRuns(args []string, env func(string) string, stdout, stderr io.Writer) i
 	if len(words) == 0 {
 		words = []string{"ls"}
 	}
-	var err error
-	if c.remote, err = newRemote(server); err == nil {
+	token, err := tokenOf(tokenFile, env)
+	if err == nil {
+		c.remote, err = newRemote(server, token)
+	}
+	if err == nil {
 		var status int
 		if status, err = c.do(context.Background(), words[0], words[1:], force); err == nil {
 			return status

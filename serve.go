@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -55,9 +56,17 @@ func serve(o options, stderr io.Writer) error {
 	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, RunOf: runOf, Hooks: listHooks(log)})
 	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, RunOf: runOf, Hooks: processHooks(log)})
 	system, systemList := newSystem(files, list, o.interval, runOf, log)
+	token, err := newSecret(o, os.Getenv)
+	if err != nil {
+		return err
+	}
+	tlsConfig, err := newTLS(o, func(err error) { log.Warn("the certificate stays the one before", "error", err) })
+	if err != nil {
+		return err
+	}
 	server, err := api.New(api.Options{
 		FS: files, Runs: runs, List: list, Processes: processes, System: system, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
-		AllowUIDs: o.uids, NoAuth: o.noAuth,
+		AllowUIDs: o.uids, Token: token.text, NoAuth: o.noAuth, AllowHosts: o.allowHosts, TLS: tlsConfig,
 		Version: version, Revision: revision(), Interval: o.interval,
 	})
 	if err != nil {
@@ -65,6 +74,13 @@ func serve(o options, stderr io.Writer) error {
 	}
 	listeners, err := listenAll(o.listen, os.Getenv)
 	if err != nil {
+		return err
+	}
+
+	if err := token.tell(o, listeners, os.Getenv, stderr, log); err != nil {
+		for _, l := range listeners {
+			l.Close() // a socket file would stay
+		}
 		return err
 	}
 
@@ -76,10 +92,8 @@ func serve(o options, stderr io.Writer) error {
 			}
 		}()
 	}
-	log.Info("started", "version", version, "listen", listenText(listeners))
-	if o.noAuth {
-		log.Warn("every local user may read what this server can read (--no-auth)")
-	}
+	log.Info("started", "version", version, "listen", listenText(listeners, o))
+	warnAccess(o, listeners, log)
 	if os.Geteuid() != 0 {
 		log.Info("start with sudo to see other users' processes")
 	}
@@ -106,7 +120,8 @@ func startRuns(o options, log *slog.Logger) (*launcher.Client, error) {
 	if !o.runs {
 		return nil, nil
 	}
-	o.run.Environ = os.Environ()
+	// Programs of other users must not find a token of this one.
+	o.run.Environ = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "PROCINSH_TOKEN=") })
 	runs, err := launcher.StartHelper(o.run, o.keepRuns, func(what string, err error) {
 		if err != nil {
 			log.Error(what, "error", err)
@@ -134,10 +149,10 @@ func startRuns(o options, log *slog.Logger) (*launcher.Client, error) {
 }
 
 // listenText is where the server listens, as addresses to open.
-func listenText(listeners []net.Listener) string {
+func listenText(listeners []net.Listener, o options) string {
 	texts := make([]string, len(listeners))
 	for i, l := range listeners {
-		texts[i] = "http://" + l.Addr().String() + "/"
+		texts[i] = o.scheme() + l.Addr().String() + "/"
 		if l.Addr().Network() == "unix" {
 			texts[i] = "unix:" + l.Addr().String()
 		}

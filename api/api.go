@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,8 +32,11 @@ type Options struct {
 	Log       *slog.Logger
 	Runs      *run.Client // nil: no program is started
 
-	AllowUIDs []uint32 // users that may ask
-	NoAuth    bool     // everybody may ask
+	AllowUIDs  []uint32    // users of this machine that may ask
+	Token      string      // who shows it may ask, "" without one
+	NoAuth     bool        // everybody may ask
+	AllowHosts []string    // names that Host may have, beside the addresses
+	TLS        *tls.Config // of the TCP listeners, nil for plain HTTP
 
 	Version  string
 	Revision string        // of the sources, "" unknown
@@ -49,6 +53,8 @@ type Server struct {
 	runs      *run.Client
 	log       *slog.Logger
 	peers     peers
+	hosts     []string
+	tls       bool // of TCP listeners; net/http fills its own configuration in
 	conns     conns
 	config    Config
 	metrics   *metrics
@@ -73,7 +79,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		fs: o.FS, list: o.List, processes: o.Processes, system: o.System, symbols: o.Symbols, runs: o.Runs, log: o.Log,
-		peers:    peers{uids: slices.Clone(o.AllowUIDs), all: o.NoAuth, tcpOwner: proc.SocketOwner},
+		peers:    peers{uids: slices.Clone(o.AllowUIDs), all: o.NoAuth, token: newToken(o.Token), tcpOwner: proc.SocketOwner},
+		hosts:    slices.Clone(o.AllowHosts),
+		tls:      o.TLS != nil,
 		conns:    newConns(),
 		config:   newConfig(o),
 		metrics:  newMetrics(o),
@@ -99,7 +107,7 @@ func New(o Options) (*Server, error) {
 			s.route("GET /"+name, (*Server).asset)
 		}
 	}
-	s.http = s.newHTTP()
+	s.http = s.newHTTP(o.TLS)
 	return s, nil
 }
 
@@ -144,10 +152,12 @@ func (s *Server) dispatch(w *response, r *http.Request) (err error) {
 			err = &watch.PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	if err := guard(r); err != nil {
+	if err := s.guard(r); err != nil {
 		return err
 	}
-	if r.URL.Path != healthPath {
+	text, given := pageToken(r)
+	signIn := given && s.peers.token.is(text)
+	if !signIn && r.URL.Path != healthPath {
 		if err := s.peers.check(r); err != nil {
 			s.warnPeer(err)
 			return err
@@ -158,6 +168,10 @@ func (s *Server) dispatch(w *response, r *http.Request) (err error) {
 	}
 	if err := s.routed(r); err != nil {
 		return err
+	}
+	if signIn {
+		giveCookie(w, r, text)
+		return nil
 	}
 	s.mux.ServeHTTP(w, r)
 	return w.err

@@ -74,20 +74,15 @@ func (l *conns) victim() *conn {
 
 // stream notes that the connection of a request carries a stream from now on.
 func (l *conns) stream(ctx context.Context) {
-	if c, ok := ctx.Value(connKey{}).(*conn); ok {
-		l.mu.Lock()
-		c.use.stream = true
-		l.mu.Unlock()
-	}
+	c := connOf(ctx)
+	l.mu.Lock()
+	c.use.stream = true
+	l.mu.Unlock()
 }
 
 // connState is called by net/http, for a new connection before it accepts the next.
 func (s *Server) connState(nc net.Conn, state http.ConnState) {
-	c, ok := nc.(*conn)
-	if !ok {
-		return
-	}
-	if victim := s.conns.change(c, state); victim != nil {
+	if victim := s.conns.change(ownConn(nc), state); victim != nil {
 		victim.Close()
 		if s.warned.firstText("connections", "full") {
 			s.log.Warn("too many connections: those of users who may not ask and idle ones are closed", "limit", s.conns.max)

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,13 +23,13 @@ func setHeaders(h http.Header) {
 // A page of another origin can make a browser send requests here, and a name of
 // its own can be made to mean 127.0.0.1 (rebinding). Both show in the headers that
 // a page cannot set; guard refuses them before anybody is asked who they are.
-func guard(r *http.Request) error {
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !hostAllowed(r.Host, local) {
+func (s *Server) guard(r *http.Request) error {
+	at := connOf(r.Context()).at
+	if !at.hostAllowed(r.Host, s.hosts) {
 		return &httpError{status: http.StatusForbidden, code: "host_not_allowed",
-			message: "The Host header does not name the address that procinsh listens on; open it as " + listenURL(local) + "."}
+			message: "The Host header does not name the address that procinsh listens on: " + at.advice()}
 	}
-	if v, ok := r.Header["Origin"]; ok && (len(v) != 1 || v[0] != "http://"+r.Host) {
+	if v, ok := r.Header["Origin"]; ok && (len(v) != 1 || v[0] != at.scheme()+"://"+r.Host) {
 		return &httpError{status: http.StatusForbidden, code: "origin_not_allowed",
 			message: "Requests from pages of another origin are refused."}
 	}
@@ -39,29 +40,46 @@ func guard(r *http.Request) error {
 	return nil
 }
 
-// hostAllowed tells whether Host names the listening address: its literal text or,
-// as it is a loopback one, localhost, and its port. Without a port 80 is meant.
-func hostAllowed(host string, local net.Addr) bool {
-	name, port, ok := splitHost(host)
+// hostAllowed tells whether Host names the place: its port, and its literal address,
+// localhost where that is one's own machine, any literal address where all are
+// listened on, or one of hosts. Only a DNS name can be made to mean another machine.
+func (p *place) hostAllowed(host string, hosts []string) bool {
+	name, port, ok := splitHost(host, p.defaultPort())
 	if !ok {
 		return false
 	}
-	switch a := local.(type) {
+	named := slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, name) })
+	localhost := strings.EqualFold(name, "localhost")
+	switch a := p.addr.(type) {
 	case *net.UnixAddr:
-		return strings.EqualFold(name, "localhost")
+		return localhost || named
 	case *net.TCPAddr:
 		ip := a.AddrPort().Addr().Unmap()
 		if port != a.Port {
 			return false
 		}
-		return ip.IsLoopback() && strings.EqualFold(name, "localhost") || name == ip.String()
+		if ip.IsUnspecified() {
+			_, err := netip.ParseAddr(name)
+			return localhost || named || err == nil
+		}
+		return localhost && ip.IsLoopback() || named || name == ip.String()
 	}
 	return false
 }
 
-// splitHost takes a Host header apart. An IPv6 address stands in brackets there,
-// and only there; name has none.
-func splitHost(host string) (name string, port int, ok bool) {
+// ValidHost tells whether name can stand in a Host header: a DNS name, or a literal
+// address without brackets, and no port.
+func ValidHost(name string) bool {
+	if a, err := netip.ParseAddr(name); err == nil {
+		return a.Zone() == ""
+	}
+	got, _, ok := splitHost(name, 80)
+	return ok && got == name
+}
+
+// splitHost takes a Host header apart; without a port otherwise is meant. An IPv6
+// address stands in brackets there, and only there; name has none.
+func splitHost(host string, otherwise int) (name string, port int, ok bool) {
 	rest := host
 	if strings.HasPrefix(host, "[") {
 		end := strings.IndexByte(host, ']')
@@ -82,7 +100,7 @@ func splitHost(host string) (name string, port int, ok bool) {
 		return "", 0, false
 	}
 	if rest == "" {
-		return name, 80, true
+		return name, otherwise, true
 	}
 	digits := rest[1:]
 	n, err := strconv.ParseUint(digits, 10, 16)
@@ -112,11 +130,3 @@ func fetchAllowed(r *http.Request) bool {
 }
 
 func only(values []string, want string) bool { return len(values) == 1 && values[0] == want }
-
-// listenURL is the address to open, for people.
-func listenURL(local net.Addr) string {
-	if a, ok := local.(*net.TCPAddr); ok {
-		return "http://" + a.String() + "/"
-	}
-	return "http://localhost/"
-}

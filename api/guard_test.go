@@ -3,21 +3,26 @@ package api
 import (
 	"context"
 	"net"
-	"net/http"
+	"net/netip"
+	"strings"
 	"testing"
 )
 
 func TestGuard(t *testing.T) {
-	v4 := loopback
-	v6 := &net.TCPAddr{IP: net.IPv6loopback, Port: 8080}
-	port80 := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
-	unix := &net.UnixAddr{Name: "/run/p.sock", Net: "unix"}
+	tcp := func(address string, port int) *place {
+		return &place{addr: &net.TCPAddr{IP: net.ParseIP(address), Port: port}}
+	}
+	overTLS := func(p *place) *place { return &place{p.addr, true} }
+	v4, v6, port80 := &place{addr: loopback}, tcp("::1", 8080), tcp("127.0.0.1", 80)
+	unix := &place{addr: &net.UnixAddr{Name: "/run/p.sock", Net: "unix"}}
+	everywhere, everywhere4, one := tcp("::", 8080), tcp("0.0.0.0", 8080), tcp("192.0.2.7", 8080)
+	safe, safe443 := overTLS(everywhere), overTLS(tcp("192.0.2.7", 443))
 	const ok, host, origin, fetch = "", "host_not_allowed", "origin_not_allowed", "fetch_site_not_allowed"
 	navigation := []string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
 	with := func(a ...string) []string { return append(a, navigation...) }
 	tests := []struct {
 		name    string
-		local   net.Addr
+		at      *place
 		method  string
 		path    string
 		host    string
@@ -33,7 +38,7 @@ func TestGuard(t *testing.T) {
 		{"port 80 given", port80, "GET", "/", "localhost:80", nil, ok},
 		{"socket file", unix, "GET", "/", "localhost", nil, ok},
 		{"socket file, any port", unix, "GET", "/", "localhost:1234", nil, ok},
-		{"no address known", nil, "GET", "/", "127.0.0.1:8080", nil, host},
+		{"no address known", &place{addr: &net.UDPAddr{}}, "GET", "/", "127.0.0.1:8080", nil, host},
 		{"missing", v4, "GET", "/", "", nil, host},
 		{"wrong port", v4, "GET", "/", "127.0.0.1:8081", nil, host},
 		{"no port", v4, "GET", "/", "127.0.0.1", nil, host},
@@ -58,12 +63,38 @@ func TestGuard(t *testing.T) {
 		{"path", v4, "GET", "/", "localhost:8080/x", nil, host},
 		{"socket file, address", unix, "GET", "/", "127.0.0.1", nil, host},
 		{"socket file, other name", unix, "GET", "/", "evil.example", nil, host},
+		{"allowed name", v4, "GET", "/", "proc.example:8080", nil, ok},
+		{"allowed name in capitals", v4, "GET", "/", "Proc.Example:8080", nil, ok},
+		{"allowed name, wrong port", v4, "GET", "/", "proc.example:8081", nil, host},
+		{"name below an allowed one", v4, "GET", "/", "a.proc.example:8080", nil, host},
+		{"allowed name on a socket file", unix, "GET", "/", "proc.example", nil, ok},
+		{"allowed address", v4, "GET", "/", "[2001:db8::5]:8080", nil, ok},
+		{"allowed name, everywhere", everywhere, "GET", "/", "proc.example:8080", nil, ok},
+		{"everywhere, by v4", everywhere, "GET", "/", "192.0.2.7:8080", nil, ok},
+		{"everywhere, by v6", everywhere, "GET", "/", "[2001:db8::7]:8080", nil, ok},
+		{"everywhere, localhost", everywhere, "GET", "/", "localhost:8080", nil, ok},
+		{"everywhere in v4", everywhere4, "GET", "/", "127.0.0.1:8080", nil, ok},
+		{"everywhere, by a name", everywhere, "GET", "/", "evil.example:8080", nil, host},
+		{"everywhere, by a name of digits", everywhere, "GET", "/", "192.0.2.7.evil.example:8080", nil, host},
+		{"everywhere, short v4", everywhere, "GET", "/", "127.1:8080", nil, host},
+		{"everywhere, wrong port", everywhere, "GET", "/", "192.0.2.7:80", nil, host},
+		{"everywhere, missing", everywhere, "GET", "/", "", nil, host},
+		{"one address", one, "GET", "/", "192.0.2.7:8080", nil, ok},
+		{"one address, by localhost", one, "GET", "/", "localhost:8080", nil, host},
+		{"one address, by another", one, "GET", "/", "192.0.2.8:8080", nil, host},
+		{"TLS, port left out", safe443, "GET", "/", "192.0.2.7", nil, ok},
+		{"TLS, port given", safe443, "GET", "/", "192.0.2.7:443", nil, ok},
+		{"TLS, another port left out", safe, "GET", "/", "192.0.2.7", nil, host},
 		{"health check is guarded", v4, "GET", "/healthz", "evil.example:8080", nil, host},
 
 		{"own origin", v4, "GET", "/api/config", "localhost:8080", []string{"Origin", "http://localhost:8080"}, ok},
 		{"own origin on a socket file", unix, "GET", "/api/config", "localhost", []string{"Origin", "http://localhost"}, ok},
 		{"origin by the other name", v4, "GET", "/api/config", "localhost:8080", []string{"Origin", "http://127.0.0.1:8080"}, origin},
 		{"https origin", v4, "GET", "/api/config", "localhost:8080", []string{"Origin", "https://localhost:8080"}, origin},
+		{"own origin over TLS", safe, "GET", "/api/config", "192.0.2.7:8080", []string{"Origin", "https://192.0.2.7:8080"}, ok},
+		{"own origin over TLS without a port", safe443, "GET", "/api/config", "192.0.2.7", []string{"Origin", "https://192.0.2.7"}, ok},
+		{"plain origin over TLS", safe, "GET", "/api/config", "192.0.2.7:8080", []string{"Origin", "http://192.0.2.7:8080"}, origin},
+		{"origin of an allowed name", everywhere, "POST", "/api/config", "proc.example:8080", []string{"Origin", "http://proc.example:8080"}, ok},
 		{"null origin", v4, "GET", "/api/config", "localhost:8080", []string{"Origin", "null"}, origin},
 		{"empty origin", v4, "GET", "/api/config", "localhost:8080", []string{"Origin", ""}, origin},
 		{"foreign origin", v4, "POST", "/api/config", "localhost:8080", []string{"Origin", "http://evil.example"}, origin},
@@ -86,14 +117,14 @@ func TestGuard(t *testing.T) {
 		{"two sites", v4, "GET", "/", "localhost:8080", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "none"}, fetch},
 	}
 	// The guard stands before everything: the server has a peer who is not allowed.
-	s, _ := testServer(t, func(o *Options) { o.NoAuth = false })
+	s, _ := testServer(t, func(o *Options) { o.NoAuth, o.AllowHosts = false, []string{"proc.example", "2001:db8::5"} })
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := request(tt.method, tt.path, tt.headers...)
 			r.Host = tt.host
-			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, tt.local))
+			r = r.WithContext(context.WithValue(r.Context(), connKey{}, &conn{at: tt.at}))
 			got := ok
-			if err := guard(r); err != nil {
+			if err := s.guard(r); err != nil {
 				got = statusOf(err).code
 			}
 			if got != tt.want {
@@ -116,7 +147,7 @@ func FuzzSplitHost(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, host string) {
-		name, port, ok := splitHost(host)
+		name, port, ok := splitHost(host, 80)
 		if !ok {
 			if name != "" || port != 0 {
 				t.Fatalf("%q is malformed, but %q %d", host, name, port)
@@ -126,8 +157,12 @@ func FuzzSplitHost(f *testing.F) {
 		if name == "" || port < 1 || port > 65535 || len(name) > len(host) {
 			t.Fatalf("%q is %q %d", host, name, port)
 		}
-		if hostAllowed(host, loopback) && name != "127.0.0.1" && len(name) != len("localhost") {
+		if (&place{addr: loopback}).hostAllowed(host, nil) && name != "127.0.0.1" && len(name) != len("localhost") {
 			t.Fatalf("%q is let in", host)
+		}
+		everywhere := place{addr: &net.TCPAddr{IP: net.IPv6zero, Port: port}}
+		if _, err := netip.ParseAddr(name); err != nil && !strings.EqualFold(name, "localhost") && everywhere.hostAllowed(host, nil) {
+			t.Fatalf("%q is let in by a name", host)
 		}
 	})
 }

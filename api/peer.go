@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -19,26 +18,13 @@ import (
 var errUnknownPeer = errors.New("the other end has no owner")
 
 // peers tells who may ask: the users in uids, by the kernel's word on who owns the
-// other end of the connection.
+// other end of a connection from this machine, and whoever shows the token.
 type peers struct {
-	uids []uint32
-	all  bool // --no-auth
+	uids  []uint32
+	all   bool // --no-auth
+	token token
 
 	tcpOwner func(local, remote netip.AddrPort) (uint32, error) // proc.SocketOwner
-}
-
-// listener hands out connections that know their peer.
-type listener struct {
-	net.Listener
-	peers *peers
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &conn{Conn: c, peers: l.peers}, nil
 }
 
 // conn is a connection with its peer's user, asked for once, by the connection's
@@ -48,20 +34,14 @@ func (l listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	peers *peers
+	at    *place
 
 	once    sync.Once
-	uid     uint32
+	uid     uint32 // means nothing where the place is not local
 	err     error
-	refused atomic.Bool // known to be of nobody who may ask
+	refused atomic.Bool // of nobody who may ask, as far as is known
 
 	use use
-}
-
-type connKey struct{}
-
-// connContext makes the connection known to its requests.
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -71,6 +51,10 @@ func (c *conn) Read(b []byte) (int, error) {
 
 func (c *conn) ask() {
 	if c.peers.all {
+		return
+	}
+	if !c.at.local() {
+		c.refused.Store(true) // until a request shows the token
 		return
 	}
 	switch inner := c.Conn.(type) {
@@ -109,27 +93,30 @@ func unixPeer(c *net.UnixConn) (uint32, error) {
 	return cred.Uid, nil
 }
 
-// check refuses a request whose connection belongs to somebody else.
+// check refuses a request of nobody who may ask.
 func (p *peers) check(r *http.Request) error {
 	if p.all {
 		return nil
 	}
-	c, ok := r.Context().Value(connKey{}).(*conn)
-	if !ok {
-		return notAllowed("The kernel does not say who is at the other end of this connection.", errUnknownPeer)
-	}
-	if c.err != nil {
-		return notAllowed("The kernel does not say who is at the other end of this connection.", c.err)
-	}
-	if slices.Contains(p.uids, c.uid) {
+	c := connOf(r.Context())
+	if p.token.shown(r) {
+		c.refused.Store(false)
 		return nil
 	}
-	return notAllowed(fmt.Sprintf("The user with id %d may not use this procinsh.", c.uid), nil)
+	switch {
+	case !c.at.local():
+		return p.token.missing(r)
+	case c.err != nil:
+		return notAllowed("The kernel does not say who is at the other end of this connection.", c.err)
+	case !slices.Contains(p.uids, c.uid):
+		return notAllowed(fmt.Sprintf("The user with id %d may not use this procinsh.", c.uid), nil)
+	}
+	return nil
 }
 
 func notAllowed(what string, err error) error {
 	return &httpError{status: http.StatusForbidden, code: "peer_not_allowed", err: err,
-		message: what + " Ask as root or as the user who started it, or have it started with --allow-user NAME."}
+		message: what + " Ask as root or as the user who started it, show its token if it has one, or have it started with --allow-user NAME."}
 }
 
 // Write passes on what the server writes. A request that is too broken to reach a
@@ -149,7 +136,13 @@ func (c *conn) Write(b []byte) (int, error) {
 // our own answers have their headers in the order of the alphabet.
 const plainHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
+// plainToTLS is what net/http says, below TLS, to a client that speaks plain HTTP.
+const plainToTLS = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+
 func plainError(b []byte) (text string, ok bool) {
+	if string(b) == plainToTLS {
+		return plainToTLS, true
+	}
 	line, isHTTP := bytes.CutPrefix(b, []byte("HTTP/1.1 "))
 	if !isHTTP || len(line) == 0 || line[0] != '4' && line[0] != '5' {
 		return "", false
@@ -170,6 +163,8 @@ func plainError(b []byte) (text string, ok bool) {
 func ownError(line string) []byte {
 	e := httpError{status: http.StatusBadRequest, code: "bad_request", message: "The request is no valid HTTP."}
 	switch code, _, _ := strings.Cut(line, " "); {
+	case line == plainToTLS:
+		e = httpError{status: http.StatusBadRequest, code: "tls_required", message: "This port speaks TLS: open it as https://."}
 	case strings.Contains(line, "Host header"):
 		e = httpError{status: http.StatusForbidden, code: "host_not_allowed", message: "The Host header is missing or malformed."}
 	case code == "431":

@@ -41,8 +41,8 @@ func listenTCP(t *testing.T) net.Listener {
 	return l
 }
 
-// exchange sends text on one connection and returns all answers.
-func exchange(t *testing.T, network, addr, text string, n int) []*http.Response {
+// dialog sends text on one connection and returns all answers.
+func dialog(t *testing.T, network, addr, text string, n int) []*http.Response {
 	t.Helper()
 	c, err := net.Dial(network, addr)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestPeerOnTCP(t *testing.T) {
 			}
 			serveOn(t, s, l)
 			get := "GET /api/config HTTP/1.1\r\nHost: " + addr + "\r\n\r\n"
-			for _, res := range exchange(t, "tcp", addr, get+get, 2) {
+			for _, res := range dialog(t, "tcp", addr, get+get, 2) {
 				if res.StatusCode != tt.want {
 					t.Errorf("got %d, want %d", res.StatusCode, tt.want)
 				}
@@ -138,7 +138,7 @@ func TestSlowPeerBlocksNobody(t *testing.T) {
 	for !first.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	res := exchange(t, "tcp", l.Addr().String(), "GET /api/config HTTP/1.1\r\nHost: "+l.Addr().String()+"\r\n\r\n", 1)[0]
+	res := dialog(t, "tcp", l.Addr().String(), "GET /api/config HTTP/1.1\r\nHost: "+l.Addr().String()+"\r\n\r\n", 1)[0]
 	if res.StatusCode != 200 {
 		t.Errorf("got %d", res.StatusCode)
 	}
@@ -160,7 +160,7 @@ func TestPeerOnUnixSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		serveOn(t, s, l)
-		res := exchange(t, "unix", path, "GET /api/config HTTP/1.1\r\nHost: localhost\r\n\r\n", 1)[0]
+		res := dialog(t, "unix", path, "GET /api/config HTTP/1.1\r\nHost: localhost\r\n\r\n", 1)[0]
 		if want := map[bool]int{true: 200, false: 403}[allowed]; res.StatusCode != want {
 			t.Errorf("got %d, want %d", res.StatusCode, want)
 		}
@@ -197,7 +197,7 @@ func TestBrokenRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			res := exchange(t, "tcp", l.Addr().String(), tt.text, 1)[0]
+			res := dialog(t, "tcp", l.Addr().String(), tt.text, 1)[0]
 			if res.StatusCode != tt.status {
 				t.Errorf("got %s, want %d", res.Status, tt.status)
 			}

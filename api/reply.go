@@ -149,6 +149,9 @@ func replyError(w http.ResponseWriter, r *http.Request, e *httpError) {
 	if e.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(e.retryAfter))
 	}
+	if e.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="procinsh"`)
+	}
 	if e.allow != "" {
 		h.Set("Allow", e.allow)
 	}

@@ -111,8 +111,8 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, v any) error {
 
 // peerUID is the user who asks, nil when nobody knows.
 func peerUID(r *http.Request) *uint32 {
-	c, ok := r.Context().Value(connKey{}).(*conn)
-	if !ok || c.err != nil || c.peers.all {
+	c := connOf(r.Context())
+	if c.err != nil || c.peers.all || !c.at.local() {
 		return nil
 	}
 	uid := c.uid

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"log"
 	"net"
@@ -15,11 +16,22 @@ const (
 	headerTimeout  = 5 * time.Second // for a client to send its headers
 	idleTimeout    = time.Minute     // of a connection between two requests
 	maxHeaderBytes = 16 << 10
+	// maxRequests is how many requests one connection of HTTP/2 carries at a time.
+	maxRequests = 100
+	// http2Buffer is how much of request bodies that nobody has read yet is kept for
+	// a connection of HTTP/2: the longest body that most routes take.
+	http2Buffer = maxBodyBytes
 	// drainTimeout is how long Shutdown waits for answers under way.
 	drainTimeout = time.Second
 )
 
-func (s *Server) newHTTP() *http.Server {
+func (s *Server) newHTTP(t *tls.Config) *http.Server {
+	if t != nil {
+		// Else net/http adds these when the first listener is served, which for a plain
+		// one may be beside that.
+		t = t.Clone()
+		t.NextProtos = []string{"h2", "http/1.1"}
+	}
 	return &http.Server{
 		Handler:           unwantedBodies{s, bodyTimeout},
 		ReadHeaderTimeout: headerTimeout,
@@ -31,6 +43,13 @@ func (s *Server) newHTTP() *http.Server {
 		ErrorLog:          log.New(&serverLog{s: s}, "", 0),
 		// OPTIONS * goes through the guard like everything else.
 		DisableGeneralOptionsHandler: true,
+		TLSConfig:                    t,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxRequests,
+			MaxReceiveBufferPerConnection: http2Buffer,
+			MaxReceiveBufferPerStream:     http2Buffer,
+			WriteByteTimeout:              writeTimeout,
+		},
 	}
 }
 
@@ -67,11 +86,17 @@ func (h unwantedBodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // headerSlop is what net/http reads beyond MaxHeaderBytes before it refuses.
 const headerSlop = 4096
 
-// Serve answers on l until Shutdown. It may be called for several listeners.
+// Serve answers on l until Shutdown, with TLS when Options have it and l is of TCP.
+// It may be called for several listeners.
 //
 // Errors: http.ErrServerClosed after Shutdown, else why accepting failed.
 func (s *Server) Serve(l net.Listener) error {
-	return s.http.Serve(listener{l, &s.peers})
+	_, tcp := l.Addr().(*net.TCPAddr)
+	at := &place{l.Addr(), tcp && s.tls}
+	if at.tls {
+		return s.http.ServeTLS(listener{l, &s.peers, at}, "", "")
+	}
+	return s.http.Serve(listener{l, &s.peers, at})
 }
 
 // Shutdown ends every stream, waits shortly for the other answers and closes all
@@ -91,6 +116,10 @@ type serverLog struct{ s *Server }
 
 func (l *serverLog) Write(b []byte) (int, error) {
 	text := strings.TrimSpace(string(b))
+	if strings.HasPrefix(text, "http: TLS handshake error") { // a scanner, or a client that does not trust us
+		l.s.log.Debug(text)
+		return len(b), nil
+	}
 	what, _, _ := strings.Cut(text, "; retrying")
 	if l.s.warned.firstText("http", what) {
 		l.s.log.Warn(what)

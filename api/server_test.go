@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -81,7 +80,12 @@ func request(method, target string, header ...string) *http.Request {
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	return r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, loopback))
+	return r.WithContext(cameTo(r.Context(), loopback))
+}
+
+// cameTo is the context of a request on a connection to a plain HTTP listener.
+func cameTo(ctx context.Context, at net.Addr) context.Context {
+	return context.WithValue(ctx, connKey{}, &conn{peers: &peers{}, at: &place{addr: at}})
 }
 
 func do(s *Server, r *http.Request) *httptest.ResponseRecorder {
@@ -624,7 +628,7 @@ func TestRoutes(t *testing.T) {
 
 func TestUnknownPeerIsWarnedOfOnce(t *testing.T) {
 	s, log := testServer(t, func(o *Options) { o.NoAuth = false; o.AllowUIDs = []uint32{0} })
-	broken := &conn{peers: &peers{tcpOwner: func(netip.AddrPort, netip.AddrPort) (uint32, error) { return 0, nil }}}
+	broken := &conn{at: &place{addr: loopback}}
 	broken.err = fmt.Errorf("ask: %w", os.ErrDeadlineExceeded)
 	for range 3 {
 		r := request("GET", "/api/config")

@@ -374,7 +374,7 @@ func TestSnapshotAtShutdown(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 2 {
 		r := posted(body)
-		ctx := context.WithValue(s.ctx, http.LocalAddrContextKey, loopback)
+		ctx := cameTo(s.ctx, loopback)
 		wg.Go(func() {
 			if w := do(s, r.WithContext(ctx)); w.Code != 503 || errorOf(t, w).Code != "stopping" {
 				t.Errorf("request %d: %d", i, w.Code)

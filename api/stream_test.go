@@ -46,7 +46,7 @@ func events(t *testing.T, text string) (list []sseEvent, comments int) {
 
 func newTestStream(w http.ResponseWriter, packed bool) *stream {
 	s := &Server{log: slog.New(slog.DiscardHandler), metrics: newMetrics(Options{})}
-	r := httptest.NewRequest("GET", streamKinds[0].path, nil)
+	r := request("GET", streamKinds[0].path)
 	if packed {
 		r.Header.Set("Accept-Encoding", "gzip")
 	}
@@ -306,7 +306,7 @@ func TestStreamSlots(t *testing.T) {
 			}}
 			r := request("GET", tt.target)
 			go func() {
-				s.ServeHTTP(w, r.WithContext(context.WithValue(ctx, http.LocalAddrContextKey, loopback)))
+				s.ServeHTTP(w, r.WithContext(cameTo(ctx, loopback)))
 				ended <- struct{}{}
 			}()
 			<-opened

@@ -33,6 +33,22 @@ func child(mode string) int {
 			res.Body.Close()
 			fmt.Println(res.StatusCode)
 		}
+	case "bearer": // the same with a token, the first argument
+		for _, url := range os.Args[2:] {
+			r, err := http.NewRequest("GET", url, nil)
+			if err != nil {
+				fmt.Println("error:", err)
+				continue
+			}
+			r.Header.Set("Authorization", "Bearer "+os.Args[1])
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				fmt.Println("error:", err)
+				continue
+			}
+			res.Body.Close()
+			fmt.Println(res.StatusCode)
+		}
 	case "body": // GET the argument, print the answer
 		res, err := http.Get(os.Args[1])
 		if err != nil {
