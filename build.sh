@@ -286,7 +286,7 @@ soak)
 	build
 	step "idle, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
 	step "storms, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run 'Storm|Killed|GroupStop' ./ptrace
-	step "runs, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run "ManyRuns|GreatOutput|Storm" ./run
+	step "runs, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run "ManyRuns|RunsInTurn|GreatOutput|OutputIsWhole|Timeouts|Storm" ./run
 	step "stacks as another unwinder has them" env COMPARE_INSTANTS=20 go test -count=1 -timeout 20m -v -run 'AsAnotherUnwinder|Browser' ./ptrace
 	fuzz_all
 	finish

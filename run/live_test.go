@@ -134,6 +134,14 @@ func wait(t *testing.T, what string, ready func() bool) {
 
 func ptr[T any](v T) *T { return &v }
 
+// long chooses the long form of a test when PROCINSH_SOAK is set.
+func long[T any](short, long T) T {
+	if os.Getenv("PROCINSH_SOAK") != "" {
+		return long
+	}
+	return short
+}
+
 func shell(text string) Launch { return Launch{Command: &text} }
 
 func create(t *testing.T, s *Supervisor, l Launch) Status {
@@ -277,7 +285,7 @@ func TestTimeouts(t *testing.T) {
 		var ids []string
 		for _, text := range []string{"sleep 60", "sleep 60; true", "sleep 60 & wait", "(sleep 60)", "sleep 60 | cat"} {
 			l := shell(text)
-			l.TimeoutMS, l.GraceMS = ptr(int64(300)), ptr(int64(500))
+			l.TimeoutMS, l.GraceMS = ptr(long(int64(300), 2000)), ptr(int64(500))
 			ids = append(ids, create(t, s, l).ID)
 		}
 		for _, id := range ids {
@@ -335,7 +343,11 @@ func TestTerminal(t *testing.T) {
 // No byte of output and no status is lost, however fast a command ends.
 func TestOutputIsWhole(t *testing.T) {
 	ways(t, func(t *testing.T, s *Supervisor, _ *events) {
-		for range 10 {
+		n := long(10, 50)
+		if s.birth == birthCgroup {
+			n = 50
+		}
+		for range n {
 			l := shell("head -c 300000 /dev/zero | tr '\\0' a; exit 3")
 			st := until(t, s, create(t, s, l).ID, "exited")
 			if code(st) != "exit 3" || output(t, s, st.ID) != strings.Repeat("a", 300_000) {
@@ -347,14 +359,11 @@ func TestOutputIsWhole(t *testing.T) {
 
 // Many runs that leave daemons behind, at the same time: nothing of them stays.
 func TestManyRuns(t *testing.T) {
-	total := 60
-	if os.Getenv("PROCINSH_SOAK") != "" {
-		total = 1000
-	}
+	total := long(60, 1000)
 	ways(t, func(t *testing.T, s *Supervisor, seen *events) {
 		ids := make(chan int)
 		var workers sync.WaitGroup
-		for range 30 {
+		for range 60 {
 			workers.Go(func() {
 				for i := range ids {
 					l := shell("(setsid sleep 0.05 &); echo out; exit 3")
@@ -380,6 +389,21 @@ func TestManyRuns(t *testing.T) {
 			if n := len(seen.of(EventExited, fmt.Sprintf("many-%d", i))); n != 1 {
 				t.Errorf("run %d: %d exit events", i, n)
 			}
+		}
+	})
+}
+
+// The same one after another.
+func TestRunsInTurn(t *testing.T) {
+	ways(t, func(t *testing.T, s *Supervisor, seen *events) {
+		for i := range long(20, 1000) {
+			l := shell("(setsid sleep 0.01 >/dev/null 2>&1 &); echo out; exit 3")
+			l.ID = fmt.Sprintf("turn-%d", i)
+			create(t, s, l)
+			if st := until(t, s, l.ID, "exited"); code(st) != "exit 3" || st.Output.Bytes != 4 {
+				t.Errorf("run %d: %s, %d bytes", i, code(st), st.Output.Bytes)
+			}
+			wait(t, "the event", func() bool { return len(seen.of(EventExited, l.ID)) == 1 })
 		}
 	})
 }
@@ -466,6 +490,38 @@ func TestOneEnd(t *testing.T) {
 			}
 			if r := st.Exit.Reason; !slices.Contains([]string{ReasonExit, ReasonManual, ReasonTimeout}, r) {
 				t.Errorf("reason %s", r)
+			}
+		}
+	})
+}
+
+// The first reason to end a run stays, whatever comes after it.
+func TestFirstReason(t *testing.T) {
+	ways(t, func(t *testing.T, s *Supervisor, seen *events) {
+		for _, c := range []struct {
+			timeout int64
+			want    string
+		}{{1, ReasonTimeout}, {60_000, ReasonManual}} {
+			l := shell("trap '' TERM; while :; do sleep 0.05; done")
+			l.ID, l.TimeoutMS, l.GraceMS = "first-"+c.want, &c.timeout, ptr(int64(60_000))
+			create(t, s, l)
+			var stops sync.WaitGroup
+			if c.want == ReasonTimeout {
+				wait(t, "the timeout", func() bool { return len(seen.of(EventTimeout, l.ID)) == 1 })
+			} else {
+				stops.Go(func() { s.Stop(context.Background(), StopQuery{ID: l.ID}) })
+				wait(t, "the stop", func() bool { return until(t, s, l.ID, "").State == StateStopping })
+				r, err := s.find(l.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stops.Go(func() { s.expired(r, ReasonTimeout) })
+				wait(t, "the timeout", func() bool { return len(seen.of(EventTimeout, l.ID)) == 1 })
+			}
+			stop(t, s, l.ID, 0)
+			stops.Wait()
+			if st := until(t, s, l.ID, "exited"); st.Exit.Reason != c.want {
+				t.Errorf("reason %s, want %s", st.Exit.Reason, c.want)
 			}
 		}
 	})
@@ -710,10 +766,7 @@ func TestTake(t *testing.T) {
 // right bytes.
 func TestGreatOutput(t *testing.T) {
 	s, _ := open(t, Options{})
-	size := int64(64 << 20)
-	if os.Getenv("PROCINSH_SOAK") != "" {
-		size = 1 << 30
-	}
+	size := long(int64(64<<20), 1<<30)
 	l := shell(fmt.Sprintf("yes 0123456789abcde | head -c %d", size))
 	l.MaxOutput = 64 << 10
 	id := create(t, s, l).ID

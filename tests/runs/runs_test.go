@@ -288,7 +288,6 @@ func TestAPI(t *testing.T) {
 		{"POST", "/api/runs", api.RunRequest{Argv: []string{"no-such-command"}}, 422, "spawn_failed"},
 		{"POST", "/api/runs", api.RunRequest{Argv: []string{"true"}, Cwd: "/no/such"}, 404, "directory_not_found"},
 		{"POST", "/api/runs", api.RunRequest{Argv: []string{"true"}, Cwd: "@x"}, 400, "unknown_root"},
-		{"GET", "/api/runs/none?wait_ms=30000", nil, 404, "run_not_found"},
 		{"GET", "/api/runs/one?wait_ms=x", nil, 400, "invalid_wait_ms"},
 		{"POST", "/api/runs/one/input", api.RunInput{Text: ptr("x")}, 409, "stdin_closed"},
 		{"POST", "/api/runs/one/resize", api.TerminalSize{Columns: 1, Rows: 1}, 409, "no_terminal"},
@@ -302,9 +301,26 @@ func TestAPI(t *testing.T) {
 		{"POST", "/api/runs/one/stop", api.RunStopRequest{GraceMS: ptr(int64(-1))}, 422, "bad_request"},
 		{"DELETE", "/api/runs/one", nil, 204, ""},
 		{"DELETE", "/api/runs", nil, 200, ""},
+		{"GET", "/api/runs/none", nil, 404, "run_not_found"},
 	} {
 		if status, code := s.do(c.method, c.path, c.body, nil); status != c.status || code != c.code {
 			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, status, code, c.status, c.code)
+		}
+	}
+}
+
+// What is unknown is not waited for.
+func TestUnknownAtOnce(t *testing.T) {
+	s := start(t, 0, "--runs")
+	client := http.Client{Timeout: 30 * time.Second} // a quarter of what is asked for
+	for _, path := range []string{"?wait_ms=120000", "?wait_ms=120000&until=output"} {
+		a, err := client.Get(s.url + "/api/runs/none" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Body.Close()
+		if a.StatusCode != 404 {
+			t.Errorf("%s: %d", path, a.StatusCode)
 		}
 	}
 }
