@@ -175,7 +175,7 @@ finish() {
 	[ ${#failed[@]} = 0 ]
 }
 
-race() { CGO_ENABLED=1 go test -race -count=1 "$@"; }
+race() { CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -count=1 "$@"; }
 
 node_tests() { node --test --test-concurrency="${jobs:-1}" "$@"; }
 
