@@ -95,6 +95,7 @@ check() {
 	step "go vet" go vet ./...
 	step staticcheck staticcheck
 	step "contract types" go run ./tests/wiregen -check
+	step "licences" go run ./tests/bom -check
 	step "BPF objects" bpf_check
 	step biome sh -c 'cd web && node_modules/.bin/biome ci --error-on-warnings .'
 	step tsc sh -c 'cd web && node_modules/.bin/tsc --noEmit -p .'
@@ -240,7 +241,7 @@ tests() {
 	build
 	step "test targets" tests/targets/build.sh
 	step "Go, race detector" race ./proc ./watch ./api
-	step "Go" go test -count=1 . ./web ./tests/rules ./tests/wiregen
+	step "Go" go test -count=1 . ./web ./tests/rules ./tests/wiregen ./tests/bom
 	step "symbols" go test -count=1 ./elf
 	step "inside a process" go test -count=1 -timeout 20m ./ptrace
 	step "sensors" race ./bpf

@@ -103,7 +103,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	for name := range s.pages.assets {
-		if path.Ext(name) != ".html" { // a page has a route of its own
+		if path.Ext(name) != ".html" && name != licensesFile { // a page has a route of its own
 			s.route("GET /"+name, (*Server).asset)
 		}
 	}

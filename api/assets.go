@@ -37,8 +37,8 @@ var contentTypes = map[string]string{
 	".woff2": "font/woff2",
 }
 
-// hashedName is a name with a content hash: app-X7Q2M5KD.js, licenses-02cafe57ab.txt.
-var hashedName = regexp.MustCompile(`-([A-Z0-9]{8}|[0-9a-f]{10})\.[A-Za-z.]+$`)
+// hashedName is a name with a content hash: app-X7Q2M5KD.js.
+var hashedName = regexp.MustCompile(`-[A-Z0-9]{8}\.[A-Za-z.]+$`)
 
 // findPages lists the files. A name of an unknown kind is left out, such as the
 // README that stands there before the first build.
@@ -62,7 +62,10 @@ func findPages(files fs.FS) (pages, error) {
 	return p, nil
 }
 
-const pageFile = "index.html" // of every page; its script looks at the path
+const (
+	pageFile     = "index.html" // of every page; its script looks at the path
+	licensesFile = "licenses.txt"
+)
 
 func (s *Server) listPage(w http.ResponseWriter, r *http.Request) error {
 	return s.file(w, r, pageFile)
@@ -71,6 +74,11 @@ func (s *Server) listPage(w http.ResponseWriter, r *http.Request) error {
 // spacePage serves the page of the host as a whole.
 func (s *Server) spacePage(w http.ResponseWriter, r *http.Request) error {
 	return s.file(w, r, pageFile)
+}
+
+// licensesPage serves the licences of what is linked and bundled.
+func (s *Server) licensesPage(w http.ResponseWriter, r *http.Request) error {
+	return s.file(w, r, licensesFile)
 }
 
 // processPage serves the page of one process, which finds out itself whether the

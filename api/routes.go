@@ -22,6 +22,7 @@ var routes = []struct {
 	{"GET", "/{$}", false, (*Server).listPage},
 	{"GET", "/process/{pid}", false, (*Server).processPage},
 	{"GET", "/space", false, (*Server).spacePage},
+	{"GET", "/licenses", false, (*Server).licensesPage},
 	{"GET", "/api/config", false, (*Server).getConfig},
 	{"GET", "/api/loading", false, (*Server).getLoading},
 	{"GET", "/api/processes", false, (*Server).getProcesses},
@@ -77,7 +78,7 @@ func Routes() []Route {
 
 // isPage tells whether a path is one that people open.
 func isPage(path string) bool {
-	return path == "/" || path == "/space" || strings.HasPrefix(path, "/process/")
+	return path == "/" || path == "/space" || path == "/licenses" || strings.HasPrefix(path, "/process/")
 }
 
 func isStream(path string) bool {

@@ -29,14 +29,14 @@ import (
 var loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
 
 var testPages = fstest.MapFS{
-	"README":                         {Data: []byte("for builders")},
-	"index.html":                     {Data: []byte("<!doctype html>")},
-	"index.html.gz":                  {Data: []byte("packed page")},
-	"assets/app-X7Q2M5KD.js":         {Data: []byte("script")},
-	"assets/app-X7Q2M5KD.js.gz":      {Data: []byte("packed script")},
-	"assets/base-ABCDEFGH.css":       {Data: []byte("colours")},
-	"assets/plain.txt":               {Data: []byte("text")},
-	"assets/licenses-0a1b2c3d4e.txt": {Data: []byte("licences")},
+	"README":                    {Data: []byte("for builders")},
+	"index.html":                {Data: []byte("<!doctype html>")},
+	"index.html.gz":             {Data: []byte("packed page")},
+	"assets/app-X7Q2M5KD.js":    {Data: []byte("script")},
+	"assets/app-X7Q2M5KD.js.gz": {Data: []byte("packed script")},
+	"assets/base-ABCDEFGH.css":  {Data: []byte("colours")},
+	"assets/plain.txt":          {Data: []byte("text")},
+	"licenses.txt":              {Data: []byte("licences")},
 }
 
 // testServer is a server on the real /proc that no listener has; its clients are
@@ -231,6 +231,7 @@ func TestErrorStatuses(t *testing.T) {
 		{"GET", "/runs", 404, "not_found"},
 		{"GET", "/index.html", 404, "not_found"},
 		{"GET", "/README", 404, "not_found"},
+		{"GET", "/licenses.txt", 404, "not_found"},
 		{"GET", "/assets", 404, "not_found"},
 		{"GET", "/assets/nothing.js", 404, "not_found"},
 		{"GET", "/assets/app-X7Q2M5KD.js.gz", 404, "not_found"},
@@ -467,7 +468,7 @@ func TestPages(t *testing.T) {
 		{"/assets/app-X7Q2M5KD.js", "", "script", "text/javascript; charset=utf-8", forever, ""},
 		{"/assets/app-X7Q2M5KD.js", "br, gzip", "packed script", "text/javascript; charset=utf-8", forever, "gzip"},
 		{"/assets/base-ABCDEFGH.css", "gzip", "colours", "text/css; charset=utf-8", forever, ""},
-		{"/assets/licenses-0a1b2c3d4e.txt", "", "licences", "text/plain; charset=utf-8", forever, ""},
+		{"/licenses", "", "licences", "text/plain; charset=utf-8", "no-store", ""},
 		{"/assets/plain.txt", "", "text", "text/plain; charset=utf-8", "no-store", ""},
 	}
 	for _, tt := range tests {

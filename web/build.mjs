@@ -32,14 +32,16 @@ async function sweep(keep) {
   for (const name of await readdir(assets)) if (!keep.has(name)) await rm(join(assets, name));
 }
 
-// licenses joins the licence of every package that is in the bundles.
+// licenses joins the licence of every package that is in the bundles to those of what
+// is linked into the binary, which tests/bom writes.
 async function licenses(inputs) {
   const packages = new Set();
   for (const path of inputs) {
     const match = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path);
     if (match) packages.add(match[1]);
   }
-  let text = 'procinsh is under the Apache License 2.0. Its pages are built with:\n';
+  let text = await readFile(join(root, 'third_party/go.txt'), 'utf8');
+  text += '\nIts pages are built with:\n';
   for (const name of [...packages].sort()) {
     const folder = join(root, 'node_modules', name);
     const { version, license } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
@@ -155,9 +157,7 @@ const output = (entry) => {
   return found[0];
 };
 
-const text = await licenses([modules, others, worker].flatMap((built) => Object.keys(built.metafile.inputs)));
-const licenseFile = `licenses-${hash(text)}.txt`;
-await writeFile(join(assets, licenseFile), text);
+const notices = await licenses([modules, others, worker].flatMap((built) => Object.keys(built.metafile.inputs)));
 
 let html = await readFile(join(root, 'src/index.html'), 'utf8');
 const replace = {
@@ -166,11 +166,10 @@ const replace = {
   '@process.css@': output('src/process/process.css'),
   '@space.css@': output('src/space/space.css'),
   '@app.js@': output('src/app.tsx'),
-  '@licenses@': licenseFile,
 };
 for (const [mark, file] of Object.entries(replace)) html = html.replace(mark, `/assets/${basename(file)}`);
 
-const built = new Set([licenseFile, ...Object.keys(outputs).map((file) => basename(file))]);
+const built = new Set(Object.keys(outputs).map((file) => basename(file)));
 const sizes = new Map();
 async function put(folder, name, data) {
   const packed = gzipSync(data, { level: 9 });
@@ -185,6 +184,7 @@ async function put(folder, name, data) {
 }
 for (const name of built) await put(assets, name, await readFile(join(assets, name)));
 await put(dist, 'index.html', Buffer.from(html));
+await put(dist, 'licenses.txt', Buffer.from(notices));
 await sweep(new Set([...built].flatMap((name) => [name, `${name}.gz`])));
 
 // closure is a module with everything it imports at once.

@@ -54,7 +54,6 @@ const THEMES: readonly [Theme, string][] = [
 
 function SettingsSheet() {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const licenses = document.querySelector<HTMLMetaElement>('meta[name="procinsh-licenses"]')?.content;
   return (
     <Sheet
       title="Settings"
@@ -106,13 +105,11 @@ function SettingsSheet() {
         </label>
       </fieldset>
       <p class="sheet-note">Times are local: {zone}. Sizes count in 1024: K, M, G.</p>
-      {licenses && (
-        <p class="sheet-note">
-          <a class="link" href={licenses}>
-            Licences of what this page is made of
-          </a>
-        </p>
-      )}
+      <p class="sheet-note">
+        <a class="link" href="/licenses">
+          Licences of what procinsh is made of
+        </a>
+      </p>
     </Sheet>
   );
 }
