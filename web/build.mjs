@@ -3,7 +3,6 @@
 //
 //   node build.mjs [--no-budget]
 
-import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,8 +22,6 @@ const BUDGETS = {
   'first load of /process': 220,
   'first load of /space': 220,
 };
-
-const hash = (data) => createHash('sha256').update(data).digest('hex').slice(0, 10);
 
 // sweep removes what older builds left, last of all: a page that is open keeps working
 // while this runs.
