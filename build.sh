@@ -19,7 +19,7 @@ help() {
 	  bpf          rebuild the BPF objects with clang-19
 	  live [URL]   sensor tests on the server at URL, or on one of their own
 	  vm [VERSION] sensor tests on Debian's kernels 5.10, 6.1, 6.12, in QEMU
-	  dist         release archive                    (comes with the first release)
+	  dist [DIR]   release archives in DIR, else dist/: binary, source, bill of materials, checksums
 	TEXT
 }
 
@@ -75,16 +75,33 @@ npm_packages() {
 
 pages() { npm_packages; (cd web && node build.mjs); }
 
-version() { git describe --tags --always --dirty 2>/dev/null || echo unversioned; }
+# A source archive has no git: its file VERSION holds version, commit and time.
+version() {
+	if [ -e VERSION ]; then sed -n 1p VERSION; else git describe --tags --always --dirty 2>/dev/null || echo unversioned; fi
+}
+
+commit() {
+	local changed=
+	if [ -e VERSION ]; then
+		sed -n 2p VERSION
+		return
+	fi
+	[ -z "$(git status --porcelain --untracked-files=no 2>/dev/null)" ] || changed=+changed
+	! git rev-parse HEAD >/dev/null 2>&1 || echo "$(git rev-parse HEAD)$changed"
+}
 
 binary() {
 	need_go
-	go build -trimpath -ldflags "-s -w -X main.version=$(version)" -o procinsh .
+	GOAMD64=v1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(version) -X main.commit=$(commit)" -o procinsh .
 	if command -v ldd >/dev/null && ldd procinsh >/dev/null 2>&1; then die "procinsh is not static"; fi
 	echo "== $(./procinsh --version): static, $(($(stat -c %s procinsh) / 1024)) KiB"
 }
 
-build() { need_go; pages; binary; }
+build() {
+	need_go
+	[ -e VERSION ] || pages # a source archive has them
+	binary
+}
 
 staticcheck() { go tool -modfile=$tools staticcheck ./...; }
 
@@ -254,6 +271,7 @@ tests() {
 	step "idle" go test -count=1 ./tests/footprint
 	step "sensors on Linux 6.1" guest_end
 	step "browser" browser_tests
+	step "release archives, short form" dist_quick
 	step "bench, short form" env QUICK=1 tests/bench/run.sh scan
 	finish
 }
@@ -267,7 +285,68 @@ fuzz_all() {
 	done
 }
 
-later() { echo "build.sh: $1 comes with $2" >&2; exit 2; }
+# pack DIR FILE: the same bytes for the same files, whoever packs them when.
+pack() {
+	tar -C "$(dirname "$1")" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX,a-s --format=gnu \
+		-cf - "$(basename "$1")" | gzip -9n >"$2"
+}
+
+# source_tree DIR: the files of this tree with all that a build with Go alone needs.
+source_tree() {
+	mkdir -p "$1"
+	git ls-files -z | tar --null --no-recursion -cf - -T - | tar -C "$1" -xf -
+	cp -r web/dist/. "$1/web/dist/"
+	printf '%s\n' "$(version)" "$(commit)" "$epoch" >"$1/VERSION"
+	(cd "$1" && go mod vendor)
+}
+
+# go_alone DIR: builds a source tree where there is nothing but Go and a shell.
+go_alone() {
+	local tool bin=$work/bin
+	mkdir -p "$bin"
+	for tool in go bash env sh cat dirname sed sort head stat; do ln -sf "$(command -v $tool)" "$bin/$tool"; done
+	(cd "$1" && env -i PATH="$bin" HOME="$work" GOCACHE="${DIST_CACHE:-$work/cache}" GOPROXY=off GOFLAGS= bash build.sh build)
+}
+
+# dist_quick is dist without compiling Go's own library again. It is a process of its
+# own, because set -e means nothing in a function that a step calls.
+dist_quick() {
+	local out status=0
+	out=$(mktemp -d)
+	DIST_CACHE=$(go env GOCACHE) ./build.sh dist "$out" || status=$?
+	rm -r "$out"
+	return $status
+}
+
+# dist_tree DIR makes the archives, and all again from the source archive.
+dist_tree() (
+	command -v git >/dev/null && git rev-parse HEAD >/dev/null 2>&1 || die "dist needs a git clone"
+	out=$1
+	name=procinsh-$(version)
+	epoch=$(git log -1 --format=%ct)
+	work=$(mktemp -d)
+	trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+	mkdir -p "$work/1" "$work/2" "$out"
+	source_tree "$work/1/$name-source"
+	pack "$work/1/$name-source" "$out/$name-source.tar.gz"
+	(cd "$work/1/$name-source" && ./build.sh build)
+
+	tar -C "$work/2" -xzf "$out/$name-source.tar.gz"
+	pack "$work/2/$name-source" "$work/again.tar.gz"
+	cmp "$work/again.tar.gz" "$out/$name-source.tar.gz"
+	go_alone "$work/2/$name-source"
+	cmp "$work/1/$name-source/procinsh" "$work/2/$name-source/procinsh"
+	echo "== the source archive builds the same binary with Go alone"
+
+	bundle=$work/1/$name-linux-amd64
+	mkdir "$bundle"
+	cp -r "$work/1/$name-source/procinsh" LICENSE README.md LIMITS.md CHANGELOG.md deploy "$bundle/"
+	cp web/dist/licenses.txt "$bundle/LICENSES.txt"
+	go run ./tests/bom -sbom "$(version)" -time "$epoch" >"$bundle/sbom.spdx.json"
+	pack "$bundle" "$out/$name-linux-amd64.tar.gz"
+	cp "$bundle/sbom.spdx.json" "$out/$name.spdx.json"
+	(cd "$out" && sha256sum "$name"-*.tar.gz "$name.spdx.json" >"$name.sha256" && cat "$name.sha256")
+)
 
 # default_listen ARGS: where run serves when ARGS do not say it.
 default_listen() { case " $*" in *" --listen"[=\ ]* | *" -listen"[=\ ]*) ;; *) echo --listen 127.0.0.1:9090 ;; esac; }
@@ -312,7 +391,11 @@ vm)
 	go build -o tests/vm/bin/vm ./tests/vm
 	exec tests/vm/bin/vm "$@"
 	;;
-dist) later dist "the first release" ;;
+dist)
+	need_go
+	pages
+	dist_tree "${1:-dist}"
+	;;
 help | -h | --help) help ;;
 *) help >&2; exit 2 ;;
 esac

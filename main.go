@@ -17,8 +17,11 @@ import (
 // to end for the kernel to let go what it still holds: nothing else may run here.
 func init() { runtime.LockOSThread() }
 
-// version is set by the linker.
-var version = "unversioned"
+// version and commit are set by the linker.
+var (
+	version = "unversioned"
+	commit  string // "" when not built by build.sh
+)
 
 func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 
@@ -71,25 +74,28 @@ func hidden(err error, status int, stderr io.Writer) int {
 
 // revision is the commit the binary was built from, "" when unknown.
 func revision() string {
+	if commit != "" {
+		return commit
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
 	}
-	var commit, changed string
+	var vcs, changed string
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			commit = s.Value
+			vcs = s.Value
 		case "vcs.modified":
 			if s.Value == "true" {
 				changed = "+changed"
 			}
 		}
 	}
-	if commit == "" {
+	if vcs == "" {
 		return ""
 	}
-	return commit + changed
+	return vcs + changed
 }
 
 func describeVersion(version, revision string) string {
