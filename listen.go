@@ -119,8 +119,8 @@ func listen(a address, env func(string) string) (net.Listener, error) {
 }
 
 // listenUnix makes a socket that only its owner and root can open: the user who
-// ran sudo, else the one who started procinsh. A socket file that a dead server
-// left is replaced. The file goes when the listener is closed.
+// ran sudo, else the one who started procinsh. A socket file that a server left is
+// replaced: when one ends, its sandbox lets it delete nothing.
 func listenUnix(path string, env func(string) string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ var levels = map[string]slog.Level{
 }
 
 // logPackages can have a level of their own.
-var logPackages = []string{"main", "api", "bpf", "elf", "proc", "ptrace", "run", "watch", "web"}
+var logPackages = []string{"main", "api", "bpf", "elf", "proc", "ptrace", "run", "sandbox", "watch", "web"}
 
 // logFilter says which records are written.
 type logFilter struct {

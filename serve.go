@@ -64,23 +64,23 @@ func serve(o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server, err := api.New(api.Options{
-		FS: files, Runs: runs, List: list, Processes: processes, System: system, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
-		AllowUIDs: o.uids, Token: token.text, NoAuth: o.noAuth, AllowHosts: o.allowHosts, TLS: tlsConfig,
-		Version: version, Revision: revision(), Interval: o.interval,
-	})
-	if err != nil {
-		return err
-	}
 	listeners, err := listenAll(o.listen, os.Getenv)
 	if err != nil {
 		return err
 	}
-
 	if err := token.tell(o, listeners, os.Getenv, stderr, log); err != nil {
 		for _, l := range listeners {
 			l.Close() // a socket file would stay
 		}
+		return err
+	}
+	box := closeSandbox(files, log)
+	server, err := api.New(api.Options{
+		FS: files, Runs: runs, List: list, Processes: processes, System: system, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
+		Sandbox: box, AllowUIDs: o.uids, Token: token.text, NoAuth: o.noAuth, AllowHosts: o.allowHosts, TLS: tlsConfig,
+		Version: version, Revision: revision(), Interval: o.interval,
+	})
+	if err != nil {
 		return err
 	}
 

@@ -32,6 +32,7 @@ type Options struct {
 	Log       *slog.Logger
 	Runs      *run.Client // nil: no program is started
 
+	Sandbox    Sandbox     // what was given up before; its capabilities are read anew
 	AllowUIDs  []uint32    // users of this machine that may ask
 	Token      string      // who shows it may ask, "" without one
 	NoAuth     bool        // everybody may ask

@@ -18,11 +18,8 @@ func newConfig(o Options) Config {
 		Version:        o.Version,
 		IntervalMS:     o.Interval.Milliseconds(),
 		HistorySeconds: 60,
-		Sandbox: Sandbox{
-			NoNewPrivs: SandboxPiece{false, because("This version keeps the privileges that it was started with.")},
-			Seccomp:    SandboxPiece{false, because("This version filters no system calls.")},
-		},
-		Sources: Sources{List: text, Threads: text, Descriptors: text, Maps: text},
+		Sandbox:        o.Sandbox,
+		Sources:        Sources{List: text, Threads: text, Descriptors: text, Maps: text},
 		Capabilities: ServerCapabilities{
 			Ptrace: ptraceCapability(o.FS),
 			Runs:   no("Programs are started only with --runs."),

@@ -431,7 +431,8 @@ type Config struct {
 	Capabilities   ServerCapabilities `json:"capabilities"`
 }
 
-// Sandbox is what the server has given up; each missing piece has a reason.
+// Sandbox is what the server has given up; each missing piece has a reason, and so
+// have capabilities that stay in effect where they should not.
 type Sandbox struct {
 	Capabilities       []string     `json:"capabilities"` // effective ones
 	CapabilitiesReason *string      `json:"capabilities_reason"`

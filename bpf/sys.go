@@ -143,6 +143,14 @@ func raiseMemlock() bool {
 	return false
 }
 
+// Prepare does what loading may need before a process gives up CAP_SYS_RESOURCE: it
+// lifts its own RLIMIT_MEMLOCK where maps count against that.
+func Prepare() {
+	if countsMemlock() {
+		raiseMemlock()
+	}
+}
+
 // countsMemlock says whether maps count against a limit that this process has.
 func countsMemlock() bool {
 	var l unix.Rlimit

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,8 @@ import (
 type FS struct {
 	mount string
 	dir   int // O_PATH handle of the mount point
+
+	admin func(func() bool) // see SetAdmin; nil: every thread may do what it may
 
 	boot   func() int64 // clockBoot; fixed in tests
 	booted atomic.Int64 // see bootTime
@@ -34,6 +37,24 @@ func Open(mount string) (*FS, error) {
 		return nil, &fs.PathError{Op: "open", Path: mount, Err: err}
 	}
 	return &FS{mount: mount, dir: fd, boot: clockBoot}, nil
+}
+
+// SetAdmin makes what needs CAP_SYS_ADMIN go through do, for a process whose threads
+// do not have it in effect: to enter another network namespace and to open
+// /proc/PID/task/TID/stack. do calls its argument, which waits for nothing, on a
+// locked thread that has it. What that returns is whether the thread is as it was;
+// one that is not must not run anything else. Call it before the FS is used.
+func (fs *FS) SetAdmin(do func(f func() (whole bool))) { fs.admin = do }
+
+func (fs *FS) asAdmin(f func() (whole bool)) {
+	if fs.admin != nil {
+		fs.admin(f)
+		return
+	}
+	runtime.LockOSThread()
+	if f() {
+		runtime.UnlockOSThread()
+	}
 }
 
 // Mount returns the mount point.

@@ -123,10 +123,27 @@ func (p *Process) ReadWait(tid int32) (Wait, error) {
 			w.WaitChannel = Some(string(f))
 		}
 	}
-	if text, err = read(nameStack); err == nil {
+	if text, err = p.readKernelStack(dir, buf); err == nil {
 		w.KernelStack = parseKernelStack(text)
 	}
 	return w, nil
+}
+
+// readKernelStack reads the stack file of a thread. The kernel asks for CAP_SYS_ADMIN
+// of who opened it, not of who reads it: proc_pid_stack of fs/proc/base.c, 4.19.
+func (p *Process) readKernelStack(dir int, buf []byte) ([]byte, error) {
+	var fd int
+	var err error
+	p.fs.asAdmin(func() bool {
+		fd, err = openRaw(dir, &nameStack[0], unix.O_RDONLY)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	n, err := readRaw(fd, buf)
+	closeFD(fd)
+	return buf[:n], err
 }
 
 var nameStack = []byte("stack\x00")

@@ -105,6 +105,16 @@ func child(mode string) int {
 			}
 			time.Sleep(time.Millisecond)
 		}
+	case "wait": // threads that wait for ever
+		for range 3 {
+			go func() {
+				runtime.LockOSThread()
+				<-make(chan int)
+			}()
+		}
+		for {
+			unix.Pause()
+		}
 	case "seize": // trace the argument until killed
 		pid, err := strconv.Atoi(os.Args[1])
 		if err != nil {

@@ -125,7 +125,8 @@ func TestEndpoints(t *testing.T) {
 		t.Errorf("totals are %+v", totals)
 	}
 	if config.IntervalMS != 1000 || config.HistorySeconds != 60 || config.Sources.List.Source != "text" || config.Sources.List.Reason == nil ||
-		config.Capabilities.Runs.Available || config.Capabilities.Runs.Reason == nil || config.Sandbox.Seccomp.Active || config.Sandbox.Seccomp.Reason == nil {
+		config.Capabilities.Runs.Available || config.Capabilities.Runs.Reason == nil ||
+		!config.Sandbox.Seccomp.Active || config.Sandbox.Seccomp.Reason != nil || !config.Sandbox.NoNewPrivs.Active || config.Sandbox.NoNewPrivs.Reason != nil {
 		t.Errorf("config is %+v", config)
 	}
 	if os.Geteuid() == 0 && len(config.Sandbox.Capabilities) == 0 {

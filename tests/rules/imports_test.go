@@ -16,15 +16,16 @@ var allowed = map[string]struct {
 	ours, outside []string
 	why           string
 }{
-	"proc":   {nil, []string{"golang.org/x/sys/unix"}, "it is asked about the kernel and knows nobody who asks"},
-	"watch":  {[]string{"proc", "bpf"}, nil, "what lives between requests knows the kernel's side, not HTTP"},
-	"web":    {nil, nil, "it only embeds files"},
-	"api":    {[]string{"proc", "ptrace", "watch", "run"}, nil, "HTTP alone; it gets the web files as an fs.FS"},
-	"":       {[]string{"api", "elf", "proc", "ptrace", "run", "watch", "web"}, []string{"golang.org/x/sys/unix"}, "main wires the parts"},
-	"bpf":    {nil, []string{"golang.org/x/sys/unix", "github.com/cilium/ebpf/btf", "github.com/cilium/ebpf/asm"}, "it speaks tgid and raw start time; never the library's loader"},
-	"elf":    {nil, []string{"github.com/ianlancetaylor/demangle"}, "it knows files, no processes; a demangler is all it may bring"},
-	"ptrace": {[]string{"proc", "elf"}, []string{"golang.org/x/sys/unix", "golang.org/x/arch/x86/x86asm"}, "stop, copy, resume"},
-	"run":    {[]string{"proc"}, []string{"golang.org/x/sys/unix"}, "launched process trees know proc, not HTTP"},
+	"proc":    {nil, []string{"golang.org/x/sys/unix"}, "it is asked about the kernel and knows nobody who asks"},
+	"watch":   {[]string{"proc", "bpf"}, nil, "what lives between requests knows the kernel's side, not HTTP"},
+	"web":     {nil, nil, "it only embeds files"},
+	"api":     {[]string{"proc", "ptrace", "watch", "run"}, nil, "HTTP alone; it gets the web files as an fs.FS"},
+	"":        {[]string{"api", "bpf", "elf", "proc", "ptrace", "run", "sandbox", "watch", "web"}, []string{"golang.org/x/sys/unix"}, "main wires the parts"},
+	"bpf":     {nil, []string{"golang.org/x/sys/unix", "github.com/cilium/ebpf/btf", "github.com/cilium/ebpf/asm"}, "it speaks tgid and raw start time; never the library's loader"},
+	"elf":     {nil, []string{"github.com/ianlancetaylor/demangle"}, "it knows files, no processes; a demangler is all it may bring"},
+	"ptrace":  {[]string{"proc", "elf"}, []string{"golang.org/x/sys/unix", "golang.org/x/arch/x86/x86asm"}, "stop, copy, resume"},
+	"sandbox": {nil, []string{"golang.org/x/sys/unix"}, "it closes the process it is in, whatever that is for"},
+	"run":     {[]string{"proc"}, []string{"golang.org/x/sys/unix"}, "launched process trees know proc, not HTTP"},
 }
 
 // banned are imports from the standard library that would break a layer.

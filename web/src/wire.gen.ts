@@ -427,7 +427,8 @@ export interface Config {
 	capabilities: ServerCapabilities;
 }
 
-// Sandbox is what the server has given up; each missing piece has a reason.
+// Sandbox is what the server has given up; each missing piece has a reason, and so
+// have capabilities that stay in effect where they should not.
 export interface Sandbox {
 	capabilities: string[]; // effective ones
 	capabilities_reason: string | null;
