@@ -30,6 +30,8 @@ func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 func run(args []string, env func(string) string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		switch args[0] {
+		case "doctor":
+			return runDoctor(args[1:], stdout, stderr)
 		case "snapshot":
 			return runSnapshot(args[1:], stdout, stderr)
 		case "run":

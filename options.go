@@ -22,6 +22,7 @@ import (
 const help = `procinsh shows the processes of this host in a browser and to curl.
 
 Usage: procinsh [serve] [options]
+       procinsh doctor [--json]                     what works here, and what would help
        procinsh snapshot PID [--json] [--no-stop]   the stack of every thread
        procinsh run [options] -- COMMAND…           a command, and all it starts
        procinsh runs [ls|show|stop|…]               those of a server, see runs --help

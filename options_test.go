@@ -85,7 +85,7 @@ func TestWrongCommandLines(t *testing.T) {
 	}{
 		{[]string{"--colour"}, noEnv, "unknown option --colour"},
 		{[]string{"-x"}, noEnv, "unknown option --x"},
-		{[]string{"doctor"}, noEnv, `unknown command "doctor"`},
+		{[]string{"docter"}, noEnv, `unknown command "docter"`},
 		{[]string{"serve", "now"}, noEnv, `unexpected argument "now"`},
 		{[]string{"--listen"}, noEnv, "option --listen needs a value"},
 		{[]string{"--listen", "[fe80::1%lo]:80"}, noEnv, "an address with a zone"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,9 +96,12 @@ func statusOf(err error) *httpError {
 	case errors.Is(err, ptrace.ErrHeld):
 		return &httpError{status: http.StatusUnprocessableEntity, code: "held_in_kernel", err: err,
 			message: "The kernel does not come back from a call on this process; its threads are let go as soon as it does."}
+	case errors.Is(err, proc.ErrHidden):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "permission_denied", err: err,
+			message: "There is a process with this PID, but /proc is mounted with hidepid and hides it: " + whatAllows(os.Geteuid() == 0, false)}
 	case errors.Is(err, fs.ErrPermission):
 		return &httpError{status: http.StatusUnprocessableEntity, code: "permission_denied", err: err,
-			message: "The kernel does not let procinsh read this: start it as root or as the owner of the process, or give it CAP_SYS_PTRACE; kernel.yama.ptrace_scope can forbid it to the owner too."}
+			message: "The kernel does not let procinsh read this: " + whatAllows(os.Geteuid() == 0, proc.MayTrace())}
 	case errors.Is(err, watch.ErrFull):
 		return &httpError{status: http.StatusTooManyRequests, code: "too_many_streams", retryAfter: 5, err: err,
 			message: "All streams of this kind are in use: close one, or try again later."}
@@ -113,6 +117,18 @@ func statusOf(err error) *httpError {
 	}
 	return &httpError{status: http.StatusInternalServerError, code: "internal", err: err,
 		message: "procinsh made a mistake; its log says more."}
+}
+
+// whatAllows ends the sentence about a refusal by what would help who asks; traces
+// says that it has CAP_SYS_PTRACE already.
+func whatAllows(root, traces bool) string {
+	switch {
+	case traces:
+		return "it has CAP_SYS_PTRACE, but kernel.yama.ptrace_scope 3, a security module, lockdown, or a user namespace outside of its own forbids it all the same."
+	case root:
+		return "it runs as root without CAP_SYS_PTRACE, as in a container: start it outside, or add that capability (--cap-add SYS_PTRACE)."
+	}
+	return "start it as root or as the owner of the process, or give it CAP_SYS_PTRACE; kernel.yama.ptrace_scope can forbid it to the owner too."
 }
 
 // Explain is the sentence that an answer would carry for err; of an error that no

@@ -608,7 +608,37 @@ func TestStatusOf(t *testing.T) {
 			t.Errorf("the message tells internals: %s", e.message)
 		}
 	}
-	if m := statusOf(fs.ErrPermission).message; !strings.Contains(m, "CAP_SYS_PTRACE") || !strings.Contains(m, "kernel.yama.ptrace_scope") || !strings.Contains(m, "owner") {
+}
+
+// A refusal says what would allow it, to who is refused.
+func TestWhatAllows(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		root, traces bool
+		want, not    []string
+	}{
+		{"a user", false, false, []string{"start it as root", "owner", "CAP_SYS_PTRACE", "kernel.yama.ptrace_scope"}, nil},
+		{"root", true, true, []string{"has CAP_SYS_PTRACE", "kernel.yama.ptrace_scope"}, []string{"as root"}},
+		{"a user with the capability", false, true, []string{"has CAP_SYS_PTRACE"}, []string{"start it"}},
+		{"root of a container", true, false, []string{"without CAP_SYS_PTRACE", "--cap-add"}, []string{"start it as root"}},
+	} {
+		got := whatAllows(c.root, c.traces)
+		for _, w := range c.want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s is told %q, which lacks %q", c.name, got, w)
+			}
+		}
+		for _, n := range c.not {
+			if strings.Contains(got, n) {
+				t.Errorf("%s is told %q", c.name, got)
+			}
+		}
+	}
+	hidden := statusOf(fmt.Errorf("open /proc/1: %w", proc.ErrHidden))
+	if hidden.status != 422 || hidden.code != "permission_denied" || !strings.Contains(hidden.message, "hidepid") || !strings.Contains(hidden.message, "CAP_SYS_PTRACE") {
+		t.Errorf("of a hidden process: %d %s %q", hidden.status, hidden.code, hidden.message)
+	}
+	if m := statusOf(fs.ErrPermission).message; !strings.HasSuffix(m, whatAllows(os.Geteuid() == 0, proc.MayTrace())) {
 		t.Errorf("a refusal does not say what would allow it: %s", m)
 	}
 }

@@ -17,6 +17,7 @@ import (
 type program struct {
 	descriptor
 	name string
+	hook string // the section of the object; "" when it only runs when asked to
 	link descriptor
 }
 
@@ -91,6 +92,9 @@ func (u *unit) load(name string) (*program, error) {
 		return nil, err
 	}
 	p := &program{descriptor: descriptor{fd}, name: name, link: descriptor{-1}}
+	if point.link {
+		p.hook = f.section
+	}
 	u.programs = append(u.programs, p)
 	return p, nil
 }

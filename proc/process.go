@@ -44,18 +44,14 @@ type Process struct {
 // OpenProcess opens the process that id names. The number of a thread that leads
 // no process is gone: it names none.
 //
-// Errors: ErrGone; fs.ErrPermission (hidepid=1; with hidepid=2 a hidden process
-// looks gone).
+// Errors: ErrGone; ErrHidden; fs.ErrPermission (hidepid=1).
 func (fs *FS) OpenProcess(id ID) (*Process, error) {
 	if id.PID <= 0 {
 		return nil, fmt.Errorf("open %s/%d: %w", fs.mount, id.PID, ErrGone)
 	}
 	fd, err := openAt(fs.dir, strconv.Itoa(int(id.PID)), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
-		if err == unix.ENOENT || err == unix.ESRCH {
-			err = ErrGone
-		}
-		return nil, fmt.Errorf("open %s/%d: %w", fs.mount, id.PID, err)
+		return nil, fmt.Errorf("open %s/%d: %w", fs.mount, id.PID, fs.absent(id.PID, err))
 	}
 	p := &Process{id: id, fs: fs, dir: fd}
 	if err := p.open(); err != nil {
@@ -111,10 +107,7 @@ func (p *Process) Check() error {
 func (p *Process) stat() (stat, error) {
 	data, err := p.slurp("stat", p.buf, 0)
 	if err != nil {
-		if err == unix.ENOENT || err == unix.ESRCH {
-			err = ErrGone
-		}
-		return stat{}, p.wrap("stat", err)
+		return stat{}, p.wrap("stat", p.fs.absent(p.id.PID, err))
 	}
 	p.buf = data
 	st, ok := parseStat(data)

@@ -95,3 +95,11 @@ func (fs *FS) OwnUsage() (Usage, error) {
 	}
 	return u, nil
 }
+
+// MayTrace tells whether the calling thread has CAP_SYS_PTRACE in effect, which lets
+// it look into every process unless something else forbids that.
+func MayTrace() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
+}

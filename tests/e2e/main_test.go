@@ -102,10 +102,11 @@ type server struct {
 type options struct {
 	args   []string
 	env    []string
-	uid    uint32 // 0: the test's own
-	listen string // "127.0.0.1:0"
-	shell  string // a command before exec of the binary
-	quiet  bool   // the log does not tell the address
+	uid    uint32  // 0: the test's own
+	listen string  // "127.0.0.1:0"
+	shell  string  // a command before exec of the binary
+	flags  uintptr // namespaces of its own, CLONE_NEW…
+	quiet  bool    // the log does not tell the address
 }
 
 var started = regexp.MustCompile(`msg=started .*listen="?(?:http://([^/ ]+)/|unix:(\S+))`)
@@ -118,7 +119,7 @@ func command(o options, args ...string) *exec.Cmd {
 	}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.Env = append(cmd.Env, o.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Unshareflags: o.flags}
 	if o.uid != 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: o.uid, Gid: o.uid}
 	}

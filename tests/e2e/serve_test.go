@@ -20,7 +20,7 @@ func runToEnd(t *testing.T, o options, args ...string) (status int, stdout, stde
 	cmd := command(o, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	timer := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
+	timer := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
 	err := cmd.Run()
 	if !timer.Stop() {
 		t.Fatalf("%q did not end", args)
