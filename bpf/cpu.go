@@ -79,30 +79,30 @@ func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err e
 	if err := cpuHook.fits(kernel); err != nil {
 		return nil, err
 	}
-	s := &cpuSensor{unit: newUnit(obj, kernel), slots: cpuSlots, now: 1, rows: map[Process]int{}}
+	s := &cpuSensor{unit: newUnit(obj, kernel), now: 1, rows: map[Process]int{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if o.TableSlots > 0 {
-		s.slots = o.TableSlots
-	}
 	if s.cpus, err = possibleCPUs(); err != nil {
 		return nil, err
+	}
+	s.slots = slotsPerBank(cpuSlots, s.cpus, slotSize, cpuSlotShare)
+	if o.TableSlots > 0 {
+		s.slots = o.TableSlots
 	}
 	s.accounts = make([]account, s.cpus)
 	s.seen = make([]seenSlot, 2*s.slots*s.cpus)
 	u := s.unit
 	err = errors.Join(
 		u.setAll(map[string]uint64{"slots": uint64(s.slots), "cpus": uint64(s.cpus), "ns_inum": uint64(namespace)}),
-		u.resize("cpu_slots", 2*s.slots*s.cpus),
-		u.resize("cpu_cells", s.cpus),
+		sizeCPUTables(u, s.slots, s.cpus),
 	)
 	if err == nil && o.SpillEntries > 0 {
 		err = errors.Join(u.resize("cpu_spill_0", o.SpillEntries), u.resize("cpu_spill_1", o.SpillEntries))
 	}
-	if err = errors.Join(err, s.checkLayout()); err != nil {
+	if err = errors.Join(err, s.checkLayout(), u.tooManyCPUs(s.cpus, cpuTableShare)); err != nil {
 		return nil, err
 	}
 	if err = u.create(); err != nil {
@@ -254,6 +254,10 @@ func (s *cpuSensor) collect(w *Window) error {
 	}
 	slices.SortFunc(w.CPU, func(a, b CPU) int { return compareProcess(a.Process, b.Process) })
 	return err
+}
+
+func sizeCPUTables(u *unit, slots, cpus int) error {
+	return errors.Join(u.resize("cpu_slots", 2*slots*cpus), u.resize("cpu_cells", cpus))
 }
 
 // row finds or makes the entry of a process; the memory of old ones is used

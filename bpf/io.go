@@ -128,7 +128,14 @@ func (s *ioSensor) create(programs []string) error {
 	if s.plan.vfs.way().name != byVFS {
 		regions, sys, out, in = 3, 0, 1, 2
 	}
-	slots := slotsPerBank(cmp.Or(s.options.TableSlots, ioSlots), regions*cpus)
+	u := s.unit
+	slots, err := sizeIOTables(u, s.options, regions, cpus)
+	if err != nil {
+		return err
+	}
+	if err := u.tooManyCPUs(cpus, ioTableShare); err != nil {
+		return err
+	}
 	walk := uint64(0)
 	if s.plan.walk {
 		walk = 1
@@ -137,22 +144,13 @@ func (s *ioSensor) create(programs []string) error {
 	if s.namespace == 0 && !s.options.CountOwnProc {
 		own = os.Getpid()
 	}
-	u := s.unit
-	err = errors.Join(
-		u.setAll(map[string]uint64{
-			"own_tgid": uint64(own),
-			"slots":    uint64(slots), "regions": uint64(regions),
-			"sys_region": uint64(sys), "out_region": uint64(out), "in_region": uint64(in),
-			"sys_want": uint64(s.plan.bySys()), "ns_inum": uint64(s.namespace), "walk_paths": walk,
-			"epoch": 1, "want": 0,
-		}),
-		u.resize("io_slots", 2*slots*regions*cpus),
-		u.resize("io_heads", 2*regions*cpus),
-		u.resize("scratch", regions),
-		u.resize("io_spill_0", cmp.Or(s.options.SpillEntries, maxSpill)),
-		u.resize("io_spill_1", cmp.Or(s.options.SpillEntries, maxSpill)),
-		u.resize("paths", cmp.Or(s.options.RingBytes, maxPathRing)),
-	)
+	err = u.setAll(map[string]uint64{
+		"own_tgid": uint64(own),
+		"slots":    uint64(slots), "regions": uint64(regions),
+		"sys_region": uint64(sys), "out_region": uint64(out), "in_region": uint64(in),
+		"sys_want": uint64(s.plan.bySys()), "ns_inum": uint64(s.namespace), "walk_paths": walk,
+		"epoch": 1, "want": 0,
+	})
 	if err != nil {
 		return err
 	}
@@ -179,14 +177,22 @@ func (s *ioSensor) create(programs []string) error {
 	return nil
 }
 
-// slotsPerBank is the largest power of two up to want that keeps all tables below
-// maxSlotBytes, and at least one.
-func slotsPerBank(want, tables int) int {
-	n := 1
-	for 2*n <= want && 2*2*n*tables*ioSlotSize <= maxSlotBytes {
-		n *= 2
+// sizeIOTables gives the tables their sizes: the slots get what the others leave.
+func sizeIOTables(u *unit, o Options, regions, cpus int) (slots int, err error) {
+	err = errors.Join(
+		u.resize("io_slots", 0),
+		u.resize("io_heads", 2*regions*cpus),
+		u.resize("scratch", regions),
+		u.resize("io_spill_0", cmp.Or(o.SpillEntries, maxSpill)),
+		u.resize("io_spill_1", cmp.Or(o.SpillEntries, maxSpill)),
+		u.resize("paths", cmp.Or(o.RingBytes, maxPathRing)),
+	)
+	if err != nil {
+		return 0, err
 	}
-	return n
+	room := min(maxSlotBytes, ioTableShare-u.bytes(cpus))
+	slots = slotsPerBank(cmp.Or(o.TableSlots, ioSlots), regions*cpus, ioSlotSize, room)
+	return slots, u.resize("io_slots", 2*slots*regions*cpus)
 }
 
 // flip makes the programs write the other bank. Whoever reads the old one waits

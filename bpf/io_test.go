@@ -22,7 +22,7 @@ func TestSlotsPerBank(t *testing.T) {
 		{256, 6 * 8192, 2},
 		{256, 1 << 20, 1},
 	} {
-		if got := slotsPerBank(c.want, c.tables); got != c.slots {
+		if got := slotsPerBank(c.want, c.tables, ioSlotSize, maxSlotBytes); got != c.slots {
 			t.Errorf("slotsPerBank(%d, %d) = %d, want %d", c.want, c.tables, got, c.slots)
 		}
 	}

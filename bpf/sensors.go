@@ -119,6 +119,9 @@ type Sensors struct {
 	cpu    *cpuSensor
 	io     *ioSensor
 
+	cpuFails, ioFails failures
+	ended             counts // of sensors that were detached
+
 	mu     sync.Mutex
 	status Status
 }
@@ -193,9 +196,16 @@ func (s *Sensors) Drain(w *Window) error {
 	var err error
 	if s.cpu != nil {
 		err = s.cpu.collect(w)
+		if s.cpuFails.tooMany(err) {
+			err = errors.Join(err, s.detachCPU(err))
+		}
 	}
 	if s.io != nil {
-		err = errors.Join(err, s.io.collect(w))
+		errIO := s.io.collect(w)
+		if s.ioFails.tooMany(errIO) {
+			errIO = errors.Join(errIO, s.detachIO(errIO))
+		}
+		err = errors.Join(err, errIO)
 	}
 	s.account(w)
 	return err
@@ -205,11 +215,15 @@ func (s *Sensors) Drain(w *Window) error {
 func (s *Sensors) account(w *Window) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Lost, s.status.CPULost, s.status.Unresolved = 0, 0, 0
+	c := s.ended
 	if s.cpu != nil {
-		s.status.Unresolved += s.cpu.unresolved()
-		s.status.CPULost = s.cpu.lostCount()
-		s.status.Lost += s.status.CPULost
+		c.addCPU(s.cpu)
+	}
+	if s.io != nil {
+		c.addIO(s.io)
+	}
+	s.status.Lost, s.status.CPULost, s.status.FilesLost, s.status.Unresolved = c.lost, c.cpuLost, c.filesLost, c.unresolved
+	if s.cpu != nil {
 		if s.status.CPU.State == StateStarting {
 			// This very thread was switched in and is running now.
 			s.status.CPU = SensorStatus{State: StateObserving}
@@ -219,10 +233,6 @@ func (s *Sensors) account(w *Window) {
 		}
 	}
 	if s.io != nil {
-		lost, filesLost := s.io.lost()
-		s.status.Lost += lost
-		s.status.FilesLost = filesLost
-		s.status.Unresolved += s.io.unresolved()
 		if s.io.losesPaths() {
 			s.status.FilesCoverage = s.io.filesCoverage()
 		}

@@ -100,10 +100,7 @@ func (u *unit) create(programs ...string) error {
 		if len(programs) > 0 && !wanted[reference{kind: toTable, name: name}] {
 			continue
 		}
-		spec := u.obj.tables[name]
-		if n, ok := u.sizes[name]; ok {
-			spec.maxEntries = n
-		}
+		spec := u.sized(name)
 		t, err := createTable(name, spec)
 		if err != nil {
 			return err
