@@ -54,8 +54,8 @@ export function useBrowser({ before, after }, flags = []) {
   return held;
 }
 
-// newPage opens a page in a context of its own. The result's problems are checked by
-// the test's end.
+// newPage opens a page in a context of its own. What goes wrong in it, or in another tab
+// of its context, is checked by the test's end.
 export async function newPage(t, held, url, options = {}) {
   const { width = 1440, height = 900, theme = 'dark', reducedMotion = 'no-preference', init } = options;
   const context = await held.browser.browser().newContext({
@@ -90,13 +90,14 @@ export async function newPage(t, held, url, options = {}) {
   if (init) await context.addInitScript(init);
   // A loaded machine is slow, not wrong.
   context.setDefaultTimeout(90_000);
-  const page = await context.newPage();
-  page.on('pageerror', (error) => problems.push(`uncaught: ${error.message}`));
-  page.on('console', (entry) => {
-    if (entry.type() === 'error' && !/Failed to load resource|net::ERR/.test(entry.text()))
-      problems.push(`console: ${entry.text()}`);
+  context.on('page', (page) => {
+    page.on('pageerror', (error) => problems.push(`uncaught: ${error.message}`));
+    page.on('console', (entry) => {
+      if (entry.type() === 'error' && !/Failed to load resource|net::ERR/.test(entry.text()))
+        problems.push(`console: ${entry.text()}`);
+    });
   });
-  page.problems = problems;
+  const page = await context.newPage();
   await page.goto(url);
   return page;
 }

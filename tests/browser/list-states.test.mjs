@@ -46,13 +46,24 @@ test('loading: frame and headings at once, dots, and after 3 s why it takes long
   assert.equal(await page.locator('.waiting').count(), 0);
 });
 
-test('loaded means that the data is on screen, on the list and on a process page', async (t) => {
+test('loaded means that the data is on screen, but in one tab at a time', async (t) => {
   const fixture = await startFixture({ manual: true, count: 24 });
   t.after(() => fixture.close());
   const page = await newPage(t, held, fixture.url); // returns at the load event
   assert.ok((await page.locator('.row').count()) > 10);
   await page.goto((await page.locator('.row .row-link').first().evaluate((link) => link.href)).toString());
   assert.doesNotMatch(await page.textContent('.identity'), /····/);
+
+  // What waits for it takes one of six connections: one tab at a time, or some of them
+  // would keep out what they wait for.
+  await page.evaluate(() => new Promise((taken) => navigator.locks.request('loading', () => new Promise(taken))));
+  fixture.silent = true;
+  fixture.loadingMs = 3600_000;
+  const other = await page.context().newPage();
+  const dropped = other.waitForEvent('requestfailed', (request) => request.url().endsWith('/api/loading'));
+  await other.goto(fixture.url); // returns though there is no data
+  await dropped;
+  assert.equal(await other.locator('.row').count(), 0);
 });
 
 test('first sample: unknown is a dash with its reason, and sorts last', async (t) => {

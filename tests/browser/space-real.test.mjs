@@ -2,69 +2,15 @@
 // tower opens the right one, bytes travel on the right edge, the card names the file.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { newPage, until } from './lib.mjs';
+import { run, server, startOf, target } from './real.mjs';
 import { clickOn, drawEverything, figures, pulses, useSpaceBrowser } from './space-lib.mjs';
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
-const BINARY = process.env.PROCINSH ?? join(root, 'procinsh');
-const TARGETS = join(root, 'tests/targets/bin');
 const CHANNELS = 50; // two processes each, ten kinds of pipe and socket between them
 const SLEEPERS = 98;
 
 const held = useSpaceBrowser({ before, after });
-
-// run starts a program and ends it with the test.
-function run(t, command, args) {
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'] });
-  const ended = new Promise((done) => child.once('close', done));
-  t.after(async () => {
-    child.kill('SIGKILL');
-    await ended;
-  });
-  child.stdin.on('error', () => {}); // it may have ended
-  return child;
-}
-
-// target starts one of tests/targets and gives what it says of itself.
-async function target(t, name, ...args) {
-  const child = run(t, join(TARGETS, name), ['--stdin', '--allow-inspector', ...args]);
-  const facts = new Map();
-  child.stderr.resume();
-  await new Promise((done, fail) => {
-    child.once('error', fail);
-    child.once('close', () => fail(new Error(`${name} ended early`)));
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      const at = line.indexOf('=');
-      if (at > 0) facts.set(line.slice(0, at), line.slice(at + 1));
-      if (line === 'READY=1') done();
-    });
-  });
-  return { child, facts, pid: Number(facts.get('PID')) };
-}
-
-async function server(t) {
-  const child = run(t, BINARY, ['serve', '--listen', '127.0.0.1:0', '--no-auth']);
-  let log = '';
-  child.stdout.resume();
-  child.stderr.on('data', (data) => {
-    log += data;
-  });
-  let url = null;
-  await until(() => {
-    url = /msg=started .*listen="?(http:\/\/[^/ ]+)\//.exec(log)?.[1] ?? null;
-    if (child.exitCode !== null) throw new Error(`the server ended: ${log}`);
-    return url !== null;
-  });
-  return url;
-}
-
-const startOf = (pid) => readFileSync(`/proc/${pid}/stat`, 'latin1').replace(/^.*\) /s, '').split(' ')[19];
 
 test('200 real processes: shown, opened, their bytes on the right edge, their file by its name', async (t) => {
   const activity = await target(t, 'activity');

@@ -222,21 +222,27 @@ export class Live {
   }
 }
 
-// freeSlot takes one of the slots of this origin, as long as its release is not called.
-export async function freeSlot(): Promise<(() => void) | null> {
+// takeLock takes a lock that all tabs of this origin share, as long as its release is
+// not called; null when another tab has it.
+export async function takeLock(name: string): Promise<(() => void) | null> {
   if (!('locks' in navigator) || !navigator.locks) return () => {}; // plain http from elsewhere
+  return await new Promise((resolve) => {
+    navigator.locks
+      .request(name, { ifAvailable: true }, (lock) => {
+        if (!lock) {
+          resolve(null);
+          return undefined;
+        }
+        return new Promise<void>((done) => resolve(() => done()));
+      })
+      .catch(() => resolve(null));
+  });
+}
+
+// freeSlot takes one of the slots of this origin.
+export async function freeSlot(): Promise<(() => void) | null> {
   for (let n = 1; n <= maxStreams; n++) {
-    const release = await new Promise<(() => void) | null>((resolve) => {
-      navigator.locks
-        .request(`stream-${n}`, { ifAvailable: true }, (lock) => {
-          if (!lock) {
-            resolve(null);
-            return undefined;
-          }
-          return new Promise<void>((done) => resolve(() => done()));
-        })
-        .catch(() => resolve(null));
-    });
+    const release = await takeLock(`stream-${n}`);
     if (release) return release;
   }
   return null;

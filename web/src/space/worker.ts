@@ -1,6 +1,7 @@
 // The worker of the page: owns its event stream, parses it and packs the layout, so
 // that the page's own thread only draws.
 
+import { keyOf } from '../deltas';
 import { getJSON } from '../http';
 import { askWhy, type EventSourceLike, freeSlot, Live } from '../stream';
 import type { ProcessSummary, SystemStatus, Topology } from '../wire.gen';
@@ -18,7 +19,8 @@ const engine = new Engine(post, () => performance.now());
 
 const TICK_MS = 500;
 const HEARD_MS = 250;
-/** A structure older than this is nobody's any more: only the list is asked then. */
+/** Processes older than this are asked for anew, connections older than OLD_MS are nobody's any more. */
+const NEW_MS = 3000;
 const OLD_MS = 10_000;
 
 let isVisible = true;
@@ -26,26 +28,38 @@ let show: () => void = () => {};
 let hide: () => void = () => {};
 let said = 0;
 
-// poll asks once what another view's stream keeps up to date; without one, the list
-// still knows the processes.
+// poll asks once what another view's stream keeps up to date. That is a structure about
+// every 5 s; between two of them, and without one, the list knows the processes.
 async function poll(): Promise<void> {
   const topology = await getJSON<Topology>('/api/system/topology', { params: { maps: 'summary' } });
   const status = await getJSON<SystemStatus>('/api/system/status');
   post({ kind: 'status', status });
-  if (topology.sequence > 0 && Date.now() - topology.captured_at < OLD_MS) {
+  const age = topology.sequence > 0 ? Date.now() - topology.captured_at : Number.POSITIVE_INFINITY;
+  if (age < NEW_MS) {
     engine.event('topology', topology);
     return;
   }
   const list = await getJSON<ProcessSummary[]>('/api/processes', { params: { maps: 'summary' } });
-  engine.event('topology', {
-    sequence: 1,
-    captured_at: Date.now(),
-    nodes: list.map((p) => ({ ...p, maps_epoch: p.map_summary ? 1 : 0, maps_error: null })),
-    edges: [],
-    warnings: ['Connections and activity are not known while this page polls.'],
-    inspected_processes: 0,
-    inspected_fds: 0,
-  } satisfies Topology);
+  const unread = new Map(topology.nodes.map((node) => [keyOf(node.identity), node.maps_error]));
+  const nodes = list.map((p) => ({
+    ...p,
+    maps_epoch: p.map_summary ? 1 : 0,
+    maps_error: p.map_summary ? null : (unread.get(keyOf(p.identity)) ?? null),
+  }));
+  engine.event(
+    'topology',
+    age < OLD_MS
+      ? { ...topology, nodes }
+      : ({
+          sequence: 1,
+          captured_at: Date.now(),
+          nodes,
+          edges: [],
+          warnings: ['Connections and activity are not known while this page polls.'],
+          inspected_processes: 0,
+          inspected_fds: 0,
+        } satisfies Topology),
+  );
 }
 
 const live: Live = new Live(
