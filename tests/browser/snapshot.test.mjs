@@ -346,9 +346,17 @@ test('every 1 s: off at first, one at a time, the manual button off with the rea
   assert.match(await page.textContent('.section .line-bad'), /16 snapshots are waiting already/);
   detail.snapshotRefusal = null;
 
-  // A hidden tab, and nothing begins again when it is seen.
+  // Hold: the page stands still, and so does what it asks for.
   await page.check(every);
   await until(async () => (await page.locator('.section .line-bad').count()) === 0);
+  await page.click('.bar-hold');
+  await quiet('Every 1 s ended when the page was held.');
+  assert.equal(await page.isDisabled(every), true);
+  assert.equal(await page.getAttribute('label:has(.snap-every)', 'title'), 'The page is held.');
+  await page.click('.bar-hold');
+
+  // A hidden tab, and nothing begins again when it is seen.
+  await page.check(every);
   const see = (state) =>
     page.evaluate((to) => {
       Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => to });
@@ -386,6 +394,23 @@ test('every 1 s ends when the page is left, and is off when it is opened again',
   await page.waitForTimeout(1500);
   assert.equal(detail.posts.length, n);
   await page.goBack();
+  await page.waitForSelector(BUTTON);
+  assert.equal(await page.isChecked(every), false);
+
+  // Another target: the parent, by its link.
+  await page.waitForSelector('.lamp:has-text("LIVE")');
+  await page.check(every);
+  const before = detail.posts.length;
+  await until(() => detail.posts.length > before);
+  await page.click('.identity a:text-matches("postgres")');
+  await page.waitForFunction(() => location.pathname === '/process/902');
+  await page.waitForSelector('.identity-caption:has-text("902")');
+  await page.waitForTimeout(300);
+  const left = detail.posts.length;
+  await page.waitForTimeout(1500);
+  assert.equal(detail.posts.length, left);
+  assert.equal(await page.locator('.lamp:has-text("STOPPING")').count(), 0);
+  await page.keyboard.press('0');
   await page.waitForSelector(BUTTON);
   assert.equal(await page.isChecked(every), false);
 });

@@ -284,6 +284,11 @@ function endings(model: Model, snapshots: Snapshots): void {
     }),
   );
   life.add(
+    model.heldAt.subscribe((held) => {
+      if (held !== null) snapshots.stop('Every 1 s ended when the page was held.');
+    }),
+  );
+  life.add(
     model.live.state.subscribe((state) => {
       if (streamLost(state)) snapshots.stop('Every 1 s ended: the stream was lost.');
     }),

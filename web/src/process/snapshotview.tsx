@@ -186,7 +186,8 @@ function Every(props: { model: Model; reason: string | null }) {
   const snapshots = snapshotsOf(model);
   const { on } = snapshots.auto.value;
   const lost = streamLost(model.live.state.value) ? 'The stream is lost.' : null;
-  const why = props.reason ?? lost;
+  const held = model.heldAt.value !== null ? 'The page is held.' : null;
+  const why = props.reason ?? lost ?? held;
   return (
     <label class="check switch" title={why ?? `the last ${maxSnapshots} are kept`}>
       <input
