@@ -56,6 +56,23 @@ export function TopBar(props: {
   );
 }
 
+// HoldButton stands at the end of the bar of each page; off is why it cannot be pressed.
+export function HoldButton(props: { held: boolean; toggle(): void; off?: string | null }) {
+  return (
+    <button
+      type="button"
+      class={`button bar-hold${props.held ? ' button-armed' : ''}`}
+      aria-keyshortcuts="Space"
+      disabled={Boolean(props.off)}
+      title={props.off ?? undefined}
+      onClick={props.toggle}
+    >
+      {props.held ? 'Live' : 'Hold'}
+      <kbd class="key bar-key">Space</kbd>
+    </button>
+  );
+}
+
 // KeysLink opens the settings and the sheet of keys; it stands in each page's footer.
 export function KeysLink() {
   return (

@@ -193,3 +193,21 @@ export function FilterLine(props: { page: Filtered }) {
     </div>
   );
 }
+
+// FilterButton opens and closes the line where it has no room in the bar.
+export function FilterButton(props: { open: Signal<boolean>; children: string }) {
+  const { open } = props;
+  return (
+    <button
+      type="button"
+      class="button bar-filter"
+      aria-expanded={open.value}
+      onClick={() => {
+        if (open.value) open.value = false;
+        else focusFilter();
+      }}
+    >
+      {props.children}
+    </button>
+  );
+}

@@ -3,10 +3,10 @@
 import { effect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { announce } from '../announce';
-import { TopBar } from '../bar';
+import { HoldButton, TopBar } from '../bar';
 import { type Column, columnById } from '../columns';
 import { KEYS } from '../filter';
-import { type Filtered, FilterLine, focusFilter } from '../filterline';
+import { FilterButton, type Filtered, FilterLine } from '../filterline';
 import { lazy } from '../lazy';
 import { Lifetime } from '../life';
 import { processPath } from '../route';
@@ -150,26 +150,8 @@ export function ListPage(props: { active: boolean }) {
         lamps={<Lamps />}
         actions={
           <>
-            <button
-              type="button"
-              class="button bar-filter"
-              aria-expanded={view.filterOpen.value}
-              onClick={() => {
-                if (view.filterOpen.value) view.filterOpen.value = false;
-                else focusFilter();
-              }}
-            >
-              Filter
-            </button>
-            <button
-              type="button"
-              class={`button bar-hold${held ? ' button-armed' : ''}`}
-              aria-keyshortcuts="Space"
-              onClick={toggleHold}
-            >
-              {held ? 'Live' : 'Hold'}
-              <kbd class="key bar-key">Space</kbd>
-            </button>
+            <FilterButton open={view.filterOpen}>Filter</FilterButton>
+            <HoldButton held={held} toggle={toggleHold} />
             <button
               type="button"
               class="button bar-columns"

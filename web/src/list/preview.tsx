@@ -89,11 +89,11 @@ function parents(row: Row): Row[] {
   return out;
 }
 
-function RowLink(props: { row: Row; open: (row: Row) => void }) {
+function RowLink(props: { row: Row; open: (row: Row) => void; class?: string; children?: string }) {
   const { row } = props;
   return (
     <a
-      class="link"
+      class={props.class ?? 'link'}
       href={processPath(row.summary.identity)}
       onClick={(event) => {
         if (!plainClick(event)) return;
@@ -101,7 +101,7 @@ function RowLink(props: { row: Row; open: (row: Row) => void }) {
         props.open(row);
       }}
     >
-      {visible(row.summary.name) || row.pid}
+      {props.children ?? (visible(row.summary.name) || row.pid)}
     </a>
   );
 }
@@ -109,6 +109,7 @@ function RowLink(props: { row: Row; open: (row: Row) => void }) {
 export function Preview(props: { row: Row; select: (row: Row) => void }) {
   const { row } = props;
   const s = row.summary;
+  const open = (one: Row) => navigate(processPath(one.summary.identity));
   const strip = useRef<HTMLCanvasElement>(null);
   const chart = useRef<HTMLCanvasElement>(null);
   void store.tick.value;
@@ -147,8 +148,7 @@ export function Preview(props: { row: Row; select: (row: Row) => void }) {
     <section class="preview" data-region="preview" aria-label="Selected process">
       <div class="preview-head">
         <h2 class="preview-name">
-          <span class="mono second">{row.pid}</span>{' '}
-          <RowLink row={row} open={(r) => navigate(processPath(r.summary.identity))} />
+          <span class="mono second">{row.pid}</span> <RowLink row={row} open={open} />
         </h2>
         <span class="second">
           {userOf(row)} · {stateName(s.state)} ·{' '}
@@ -165,9 +165,12 @@ export function Preview(props: { row: Row; select: (row: Row) => void }) {
           ))}
           {children > 0 && ` · ${children} ${children === 1 ? 'child' : 'children'}`}
         </span>
+        <RowLink row={row} open={open} class="button preview-open">
+          Open detail
+        </RowLink>
         <button
           type="button"
-          class="button button-text preview-close"
+          class="button button-text"
           onClick={() => {
             previewOpen.value = false;
           }}

@@ -17,10 +17,15 @@ import { endsText, type Picture, type PictureLink, pictureOf, textOf } from './p
 const ARROW: Readonly<Record<string, string>> = { read: '◂', write: '▸', 'read/write': '◂▸', none: '·' };
 const maxEndsInCell = 3;
 
-function Ends(props: { list: readonly Endpoint[]; word: string }) {
+// CANDIDATE says how much is known of a peer that only its addresses tell of.
+const CANDIDATE = 'candidate: its addresses are the right ones; the kernel does not say whose the other end is';
+
+function Ends(props: { list: readonly Endpoint[]; word: string; why?: string }) {
   return (
     <span class="ends">
-      <span class="ends-word">{props.word} </span>
+      <span class="ends-word" title={props.why}>
+        {props.word}{' '}
+      </span>
       {props.list.slice(0, maxEndsInCell).map((end, i) => (
         <span key={`${end.process_id.pid} ${end.fd}`}>
           {i > 0 && ', '}
@@ -40,7 +45,7 @@ function Other(props: { entry: Descriptor }) {
     <>
       {sure.length > 0 && <Ends list={sure} word={entry.kind === 'socket' ? 'peer' : 'other end'} />}
       {possible.length > 0 && sure.length > 0 && '; '}
-      {possible.length > 0 && <Ends list={possible} word="candidate" />}
+      {possible.length > 0 && <Ends list={possible} word="candidate" why={CANDIDATE} />}
       {entry.holders.length > 0 && entry.peers.length > 0 && '; '}
       {entry.holders.length > 0 && <Ends list={entry.holders} word="shared with" />}
       {entry.note !== null && <span class="quiet-text"> {visible(entry.note)}</span>}
@@ -89,7 +94,7 @@ const COLUMNS: readonly Column<Descriptor>[] = [
   {
     id: 'local',
     title: 'Local',
-    width: 'minmax(90px, .55fr)',
+    width: 'minmax(120px, .55fr)',
     sort: (d) => d.local,
     hint: (d) => (d.local === null ? undefined : visible(d.local)),
     cell: (d) => (d.local === null ? '' : d.local === '' ? (d.local_kind ?? '') : visible(d.local)),
@@ -218,7 +223,7 @@ function Side(props: { links: readonly PictureLink[]; side: 'left' | 'right'; y0
             )}
             {second !== '' && (
               <text class="peer-second" x={text} y={y + 11} text-anchor={anchor}>
-                {visible(cut(second, 40))}
+                {visible(cut(second, 32))}
               </text>
             )}
           </g>

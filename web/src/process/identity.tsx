@@ -18,10 +18,13 @@ import {
   visible,
 } from '../format';
 import { getJSON } from '../http';
+import { plainClick, processPath } from '../route';
 import { store } from '../store';
 import type { Identity, ProcessSummary, Thread } from '../wire.gen';
 import type { Shared } from './context';
+import type { View } from './model';
 import { ProcessLink, WAITING } from './parts';
+import { placeHash } from './place';
 
 function Figure(props: {
   name: string;
@@ -97,6 +100,47 @@ export function userText(summary: ProcessSummary): string {
   return `${real} → ${summary.effective_username === null ? summary.euid : visible(summary.effective_username)}`;
 }
 
+// threadCount is the true number, also when an observation does not list all.
+export function threadCount({ observation, summary }: View): number | undefined {
+  return observation === null || observation.threads_truncated ? summary?.thread_count : observation.threads.length;
+}
+
+// WaitsIn is what the first thread waits for, and the way to the stacks of all.
+function WaitsIn(props: { shared: Shared }) {
+  const { shared } = props;
+  const { summary, observation } = shared.model.view.value;
+  if (summary?.kernel_thread) return null;
+  const first = observation?.threads.find((t) => t.tid === shared.identity.pid);
+  const place = first?.syscall ?? first?.wait_channel ?? null;
+  const isRunning = first?.state === 'R';
+  const why = isRunning ? 'it runs' : 'unknown, or not permitted to read it';
+  return (
+    <Figure name="Waits in" title={place === null ? why : `thread ${first?.tid}: ${first?.wait_channel ?? place}`}>
+      {observation === null ? (
+        WAITING
+      ) : place === null ? (
+        isRunning ? (
+          'nothing'
+        ) : (
+          UNKNOWN
+        )
+      ) : (
+        <a
+          class="link"
+          href={`${processPath(shared.identity)}${placeHash('stacks')}`}
+          onClick={(event) => {
+            if (!plainClick(event)) return;
+            event.preventDefault();
+            shared.go('stacks');
+          }}
+        >
+          {visible(place)}
+        </a>
+      )}
+    </Figure>
+  );
+}
+
 export function IdentityBar(props: { shared: Shared }) {
   const { shared } = props;
   const { summary, observation } = shared.model.view.value;
@@ -117,6 +161,7 @@ export function IdentityBar(props: { shared: Shared }) {
       <Figure name="State" {...(state === 'D' || state === 'Z' ? { ink: 'bad' } : {})}>
         {state === null ? WAITING : `${state} ${stateName(state)}`}
       </Figure>
+      <WaitsIn shared={shared} />
       <Figure name="User" title={summary === null ? undefined : `uid ${summary.uid}, effective ${summary.euid}`}>
         {summary === null ? WAITING : userText(summary)}
       </Figure>
@@ -124,7 +169,7 @@ export function IdentityBar(props: { shared: Shared }) {
         {summary === null ? WAITING : summary.parent_id === null ? 'none' : <Parent identity={summary.parent_id} />}
       </Figure>
       <Figure name="Threads" shared={shared} chart="threads">
-        {observation?.threads.length ?? summary?.thread_count ?? WAITING}
+        {threadCount(shared.model.view.value) ?? WAITING}
       </Figure>
       <Figure
         name="CPU"

@@ -7,6 +7,7 @@ import { COPY_FORMS, type CopyForm, copyBytes, fullAddress, inspect, shortAddres
 import { KIND_LETTER, KIND_NAME, KINDS, type Kind } from '../strip';
 import type { Shared } from './context';
 import { CopyAs, curlOf, tsvOf } from './copy';
+import { crashIn, fileOffset } from './crash';
 import { FilterField } from './field';
 import { type Column, Grid } from './grid';
 import { type HexSelection, HexView, pointerAt, pointsTo } from './hexview';
@@ -193,15 +194,17 @@ function Maps(props: { shared: Shared }) {
   const line = shared.params.get('q') ?? '';
   const kind = shared.params.get('kind');
   const match = useMemo(() => matcher(line), [line]);
+  const inside = useMemo(() => (line.trim() === '' ? undefined : crashIn(line)?.address), [line]);
   const rows = useMemo(
     () =>
       regions.filter(
         (r) =>
           (kind === null || r.kind === kind) &&
           (match.empty ||
+            (inside !== undefined && inside >= r.start && inside < r.end) ||
             match.test(`${r.map.pathname ?? r.name} ${r.map.permissions} ${r.map.start} ${r.wx ? 'w+x' : ''}`)),
       ),
-    [regions, match, kind],
+    [regions, match, inside, kind],
   );
   const columns = useMemo(() => mapColumns(shared.openRegion), [shared.openRegion]);
   const sort = parseSort(
@@ -424,6 +427,7 @@ export function Hex(props: { shared: Shared }) {
     return { bytes: block.bytes.subarray(low, high + 1), at: block.address + BigInt(low) };
   };
   const here = address === null ? null : regionAt(regions, address);
+  const byte = here === null || address === null ? null : fileOffset(here, address);
   const off = ended ? 'The process has ended.' : null;
   return (
     <section class="panel panel-hex" aria-labelledby="hex-title" data-region="hex">
@@ -587,7 +591,8 @@ export function Hex(props: { shared: Shared }) {
       <div class="panel-foot">
         <Provenance source={`process_vm_readv(${shared.identity.pid})`} at={capturedAt} took={took} />
         <span class="provenance">
-          {here === null ? '' : `${KIND_LETTER[here.kind]} ${visible(here.name)} ${here.map.permissions}`}
+          {here !== null && `${KIND_LETTER[here.kind]} ${visible(here.name)} ${here.map.permissions}`}
+          {byte !== null && ` · byte 0x${byte.toString(16)} of the file`}
           {capturedAt !== null && ` · ${clockMs(capturedAt)}`}
           {changes > 0 && ' · '}
           {changes > 0 && <span class="ink-cpu">{count(changes)} bytes changed</span>}

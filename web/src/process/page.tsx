@@ -5,7 +5,7 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { announce } from '../announce';
-import { KeysLink, TopBar } from '../bar';
+import { HoldButton, KeysLink, TopBar } from '../bar';
 import { count, duration, visible } from '../format';
 import { fullAddress } from '../hex';
 import { getJSON } from '../http';
@@ -27,7 +27,7 @@ import type {
 import { now, runClock } from './clock';
 import type { Shared } from './context';
 import { copyText, openCopyMenu } from './copy';
-import { IdentityBar } from './identity';
+import { IdentityBar, threadCount } from './identity';
 import { Memory } from './memory';
 import { Model } from './model';
 import { FoldedCharts, Overview, TopCharts } from './overview';
@@ -51,6 +51,7 @@ const Auxv = lazy(async () => (await sections()).Auxv);
 const Context = lazy(async () => (await sections()).Context);
 const Environment = lazy(async () => (await sections()).Environment);
 const Files = lazy(async () => (await sections()).Files);
+const Finder = lazy(async () => (await sections()).Finder);
 const MemorySection = lazy(async () => (await sections()).MemorySection);
 const Signals = lazy(async () => (await sections()).Signals);
 const Snapshot = lazy(async () => (await sections()).Snapshot);
@@ -509,7 +510,7 @@ export function ProcessPage(props: ProcessPageProps) {
   if (!shown) return null;
   const large = section === 'overview' || section === 'threads' || section === 'snapshot';
   const counts = {
-    threads: view.observation?.threads.length,
+    threads: threadCount(view),
     memory: view.space.capturedAt === null ? undefined : view.space.regions.length,
     files: panels.get('files').state.value.data?.entries.length,
   };
@@ -528,22 +529,20 @@ export function ProcessPage(props: ProcessPageProps) {
           </>
         }
         actions={
-          <button
-            type="button"
-            class={heldAt.value === null ? 'button' : 'button button-armed'}
-            aria-keyshortcuts="Space"
-            disabled={ended !== null && heldAt.value === null}
-            title={ended !== null ? 'The process has ended.' : undefined}
-            onClick={toggle}
-          >
-            {heldAt.value === null ? 'Hold' : 'Live'} <kbd class="key">Space</kbd>
-          </button>
+          <HoldButton
+            held={heldAt.value !== null}
+            toggle={toggle}
+            off={ended !== null && heldAt.value === null ? 'The process has ended.' : null}
+          />
         }
       />
       <main class="process-main">
         <IdentityBar shared={shared} />
         <StripBar space={view.space} walk={walk} open={shared.openRegion} />
-        <Tabs shared={shared} section={section} counts={counts} />
+        <div class="sections-row">
+          <Tabs shared={shared} section={section} counts={counts} />
+          <Finder shared={shared} />
+        </div>
         <Notes model={model} identity={identity} since={since} />
         {large ? <TopCharts shared={shared} /> : <FoldedCharts shared={shared} />}
         <div class={`section section-${section}`} key={section}>

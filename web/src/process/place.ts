@@ -18,7 +18,7 @@ export const SECTION_NAME: Readonly<Record<Section, string>> = {
   overview: 'Overview',
   threads: 'Threads',
   memory: 'Memory',
-  files: 'Files',
+  files: 'Files & sockets',
   environment: 'Environment',
   auxv: 'Auxv',
   signals: 'Signals',

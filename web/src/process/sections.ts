@@ -5,6 +5,7 @@ export { Auxv } from './auxv';
 export { Context } from './contextview';
 export { Environment } from './environment';
 export { Files } from './filesview';
+export { Finder } from './finder';
 export { MemorySection } from './memoryview';
 export { Signals } from './signalsview';
 export { Snapshot, takeSnapshot } from './snapshotview';

@@ -11,7 +11,7 @@ import { FilterField } from './field';
 import { type Column, Grid } from './grid';
 import { matcher } from './match';
 import { parseSort, sortText } from './order';
-import { PanelBox, Provenance, Waiting } from './parts';
+import { PanelBox, Provenance, Waiting, Warnings } from './parts';
 import type { LaneSample } from './ring';
 
 const NEW_MS = 5000;
@@ -234,19 +234,26 @@ export function Threads(props: { shared: Shared }) {
       {whole === null ? (
         <Waiting since={view.end} what="threads" />
       ) : (
-        <Grid
-          label="Threads"
-          columns={columns}
-          rows={rows}
-          rowKey={(t) => t.tid}
-          sort={sort}
-          onSort={(next) => shared.set({ sort: sortText(next) })}
-          selected={Number.isNaN(tid) ? null : tid}
-          onSelect={(t) => shared.set({ tid: String(t.tid) })}
-          rowClass={(t) => (columns.length > 0 && t.state === 'D' ? 'edge-bad' : '')}
-          empty={match.empty ? 'No threads.' : `Nothing matches ${visible(line)}.`}
-          live
-        />
+        <>
+          {whole.threads_truncated && (
+            <Warnings
+              list={[`First ${count(threads.length)} threads; there are more. Sums over threads are unknown.`]}
+            />
+          )}
+          <Grid
+            label="Threads"
+            columns={columns}
+            rows={rows}
+            rowKey={(t) => t.tid}
+            sort={sort}
+            onSort={(next) => shared.set({ sort: sortText(next) })}
+            selected={Number.isNaN(tid) ? null : tid}
+            onSelect={(t) => shared.set({ tid: String(t.tid) })}
+            rowClass={(t) => (columns.length > 0 && t.state === 'D' ? 'edge-bad' : '')}
+            empty={match.empty ? 'No threads.' : `Nothing matches ${visible(line)}.`}
+            live
+          />
+        </>
       )}
     </PanelBox>
   );

@@ -3,8 +3,8 @@
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { KeysLink, TopBar } from '../bar';
-import { type Filtered, FilterLine, focusFilter } from '../filterline';
+import { HoldButton, KeysLink, TopBar } from '../bar';
+import { FilterButton, type Filtered, FilterLine } from '../filterline';
 import { clock, count, visible } from '../format';
 import { Lamp } from '../lamps';
 import { Lifetime } from '../life';
@@ -324,26 +324,8 @@ export function SpacePage() {
         }
         actions={
           <>
-            <button
-              type="button"
-              class="button bar-filter"
-              aria-expanded={view.filterOpen.value}
-              onClick={() => {
-                if (view.filterOpen.value) view.filterOpen.value = false;
-                else focusFilter();
-              }}
-            >
-              Search
-            </button>
-            <button
-              type="button"
-              class={`button bar-hold${held ? ' button-armed' : ''}`}
-              aria-keyshortcuts="Space"
-              onClick={() => space?.toggleHold()}
-            >
-              {held ? 'Live' : 'Hold'}
-              <kbd class="key bar-key">Space</kbd>
-            </button>
+            <FilterButton open={view.filterOpen}>Search</FilterButton>
+            <HoldButton held={held} toggle={() => space?.toggleHold()} />
           </>
         }
       >
