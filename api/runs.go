@@ -345,7 +345,7 @@ func (s *Server) postRunStop(w http.ResponseWriter, r *http.Request, _ query) er
 	if err := readBody(w, r, maxBodyBytes, &b); err != nil {
 		return err
 	}
-	q := run.StopQuery{ID: r.PathValue("id"), Process: r.PathValue("process"), GraceMS: b.GraceMS, Signal: b.Signal}
+	q := run.StopQuery{ID: r.PathValue("id"), Process: r.PathValue("process"), GraceMS: b.GraceMS, Signal: b.Signal, WaitMS: b.WaitMS}
 	stop := s.runs.Stop
 	if q.Process != "" {
 		stop = s.runs.StopProcess
@@ -353,6 +353,10 @@ func (s *Server) postRunStop(w http.ResponseWriter, r *http.Request, _ query) er
 	st, err := stop(r.Context(), q)
 	if err != nil {
 		return err
+	}
+	if st.Pending {
+		reply(w, r, http.StatusAccepted, "application/json", marshal(nil, st))
+		return nil
 	}
 	if len(st.Survivors) > 0 {
 		reply(w, r, http.StatusGatewayTimeout, "application/json", marshal(nil, RunStopIncomplete{
@@ -404,15 +408,18 @@ func (s *Server) postScopeStop(w http.ResponseWriter, r *http.Request, _ query) 
 	if err := readBody(w, r, maxBodyBytes, &b); err != nil {
 		return err
 	}
-	list, err := s.runs.StopScope(r.Context(), run.ScopeQuery{Scope: r.PathValue("scope"), GraceMS: b.GraceMS})
+	list, err := s.runs.StopScope(r.Context(), run.ScopeQuery{Scope: r.PathValue("scope"), GraceMS: b.GraceMS, Signal: b.Signal, WaitMS: b.WaitMS})
 	if err != nil {
 		return err
 	}
-	a := ScopeStopped{Runs: []RunStopped{}}
+	a, status := ScopeStopped{Runs: []RunStopped{}}, http.StatusOK
 	for _, st := range list {
 		a.Runs = append(a.Runs, RunStopped(st))
+		if st.Pending {
+			status = http.StatusAccepted
+		}
 	}
-	replyValue(w, r, a)
+	reply(w, r, status, "application/json", marshal(nil, a))
 	return nil
 }
 

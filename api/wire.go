@@ -943,7 +943,8 @@ type RunWritten struct {
 // RunStopRequest is the body of the requests that stop; it may be left out.
 type RunStopRequest struct {
 	GraceMS *int64 `json:"grace_ms"`
-	Signal  string `json:"signal"` // the first one, "" for SIGTERM
+	Signal  string `json:"signal"`  // the first one, "" for SIGTERM
+	WaitMS  *int64 `json:"wait_ms"` // for the end, 0 to 120,000; null: until it is there
 }
 
 // RunStopped is how a stop ended.
@@ -952,6 +953,7 @@ type RunStopped struct {
 	Stopped   int      `json:"stopped"`
 	Survivors []string `json:"survivors"`
 	TookMS    int64    `json:"took_ms"`
+	Pending   bool     `json:"pending"` // it goes on behind this 202, which tells how far it is
 }
 
 // RunStopIncomplete is the 504 of a stop that something survived.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // adopted is what is left of runs whose supervisor is dead, by id: found by their
@@ -145,40 +143,24 @@ func (s *Supervisor) stopAdopted(ctx context.Context, q StopQuery) (Stopped, err
 	if err != nil {
 		return Stopped{}, err
 	}
-	grace, first, err := q.parse(defaultGrace)
+	how, err := q.parse(defaultGrace)
 	if err != nil {
 		return Stopped{}, err
 	}
-	return s.endAdopted(ctx, q.ID, look, groups, grace, first)
+	return s.endAdopted(q.ID, look, groups, how).await(ctx, how.wait)
 }
 
-func (s *Supervisor) endAdopted(ctx context.Context, id string, look func(bool) ([]member, error), groups []*group, grace time.Duration, first unix.Signal) (Stopped, error) {
-	deadline := time.Now().Add(grace)
-	done := make(chan Stopped, 1)
-	s.work.Go(func() { // to its end, whoever still waits
-		st := s.terminate(target{
-			members: func() ([]member, error) { return look(true) },
-			groups:  groups, grace: func() time.Time { return deadline }, signal: first,
-		})
-		st.ID = id
-		if len(st.Survivors) == 0 {
-			for _, g := range groups {
-				if !s.within(g) { // else its supervisor looks at it yet
-					g.remove() // what stays is empty
-				}
-			}
-			if s.groups != nil {
-				s.groups.orphaned() // removes the owner's group when that is empty now
+func (s *Supervisor) endAdopted(id string, look func(bool) ([]member, error), groups []*group, how manner) *stopping {
+	return s.endLoose(id, how, groups, func() ([]member, error) { return look(true) }, func() {
+		for _, g := range groups {
+			if !s.within(g) { // else its supervisor looks at it yet
+				g.remove() // what stays is empty
 			}
 		}
-		done <- st
+		if s.groups != nil {
+			s.groups.orphaned() // removes the owner's group when that is empty now
+		}
 	})
-	select {
-	case st := <-done:
-		return st, nil
-	case <-ctx.Done():
-		return Stopped{}, ctx.Err()
-	}
 }
 
 // StopOrphans ends what is left of dead servers' runs and returns what it ended.

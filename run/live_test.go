@@ -264,6 +264,34 @@ func TestStopIsWhole(t *testing.T) {
 	})
 }
 
+// Who does not want to wait is told how far the stop is, and it goes on.
+func TestStopBehind(t *testing.T) {
+	ways(t, func(t *testing.T, s *Supervisor, _ *events) {
+		l := shell("sleep 6021 & trap '' TERM; echo up; read line")
+		l.Scope, l.Stdin = "behind", "open"
+		st := create(t, s, l)
+		wait(t, "the trap", func() bool { return output(t, s, st.ID) == "up\n" && len(members(t, s, st.ID)) == 2 })
+		q := StopQuery{ID: st.ID, GraceMS: ptr(int64(60_000)), WaitMS: ptr(int64(0))}
+		wait(t, "the sleep to obey", func() bool {
+			got, err := s.Stop(t.Context(), q)
+			if err != nil || !got.Pending {
+				t.Fatalf("got %+v, %v", got, err)
+			}
+			return got.Stopped == 1 && slices.Equal(got.Survivors, []string{*st.Root})
+		})
+		all, err := s.StopScope(t.Context(), ScopeQuery{Scope: "behind", GraceMS: ptr(int64(60_000)), WaitMS: ptr(int64(0))})
+		if err != nil || len(all) != 1 || !all[0].Pending {
+			t.Errorf("scope: %+v, %v", all, err)
+		}
+		if _, err := s.Stop(t.Context(), StopQuery{ID: st.ID, WaitMS: ptr(int64(-1))}); CodeOf(err) != CodeBadRequest {
+			t.Errorf("a negative wait: %v", err)
+		}
+		if got := stop(t, s, st.ID, 0); got.Stopped != 2 || got.Pending {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 func TestDaemons(t *testing.T) {
 	ways(t, func(t *testing.T, s *Supervisor, _ *events) {
 		st := create(t, s, shell(`setsid sleep 6003 & (setsid sh -c 'setsid sleep 6004 & exit 0' &); wait`))
@@ -462,7 +490,7 @@ func TestReplace(t *testing.T) {
 		if _, err := os.Stat(dir + "/two"); err == nil {
 			t.Error("two trees were alive at once")
 		}
-		if _, err := s.StopScope(t.Context(), "place", nil); err != nil {
+		if _, err := s.StopScope(t.Context(), ScopeQuery{Scope: "place"}); err != nil {
 			t.Error(err)
 		}
 	})

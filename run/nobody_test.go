@@ -46,7 +46,7 @@ func TestAsNobody(t *testing.T) {
 	}
 	const nobody = 65534
 	cmd := exec.Command(program, "-test.count=1", "-test.v", "-test.run",
-		"^Test(LeftBehind|StopIsWhole|Daemons|Timeouts|Terminal|OutputIsWhole|ManyRuns|Storm|StaleProcess|Replace|OneEnd|FirstReason|Ports|Refused|ForcedDelete|Waited|Take|Memberships)$")
+		"^Test(LeftBehind|StopIsWhole|Daemons|Timeouts|Terminal|OutputIsWhole|ManyRuns|Storm|StaleProcess|Replace|OneEnd|FirstReason|StopBehind|Ports|Refused|ForcedDelete|Waited|Take|Memberships)$")
 	cmd.Env = append(os.Environ(), "HOME=/", "TMPDIR="+filepath.Join(dir, "tmp"))
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

@@ -114,7 +114,7 @@ var methods = map[string]method{
 	"delete":      answer((*Supervisor).Delete),
 	"clear":       answer((*Supervisor).Clear),
 	"stopScope": answer(func(s *Supervisor, ctx context.Context, q ScopeQuery) ([]Stopped, error) {
-		return s.StopScope(ctx, q.Scope, q.GraceMS)
+		return s.StopScope(ctx, q)
 	}),
 	"capabilities": answer(func(s *Supervisor, _ context.Context, _ struct{}) (Capabilities, error) { return s.Capabilities(), nil }),
 	"stopOrphans":  answer(func(s *Supervisor, ctx context.Context, _ struct{}) ([]Stopped, error) { return s.StopOrphans(ctx) }),

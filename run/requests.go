@@ -371,7 +371,7 @@ func (s *Supervisor) Delete(_ context.Context, q DeleteQuery) (struct{}, error) 
 		if !q.Force {
 			return struct{}{}, fail(CodeActive, "Run %q still has processes: stop it, or delete it with force.", q.ID)
 		}
-		s.work.Go(func() { s.endAdopted(s.ctx, q.ID, look, groups, defaultGrace, unix.SIGTERM) })
+		s.endAdopted(q.ID, look, groups, manner{grace: defaultGrace, first: unix.SIGTERM})
 		return struct{}{}, nil
 	}
 	if err != nil {

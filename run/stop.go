@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +22,64 @@ const (
 
 // stopping is a stop sequence under way.
 type stopping struct {
-	deadline time.Time // of the grace; guarded by the run's lock
-	sooner   chan struct{}
-	done     chan struct{}
-	result   Stopped // when done is closed
+	sooner chan struct{}
+	done   chan struct{}
+
+	mu       sync.Mutex
+	deadline time.Time // of the grace
+	result   Stopped   // so far; the end when done is closed
+}
+
+func newStopping(id string, grace time.Duration) *stopping {
+	return &stopping{deadline: time.Now().Add(grace), sooner: make(chan struct{}, 1), done: make(chan struct{}),
+		result: Stopped{ID: id, Survivors: []string{}, Pending: true}}
+}
+
+func (st *stopping) grace() time.Time {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.deadline
+}
+
+// shorten ends the grace sooner, never later.
+func (st *stopping) shorten(deadline time.Time) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !deadline.Before(st.deadline) {
+		return
+	}
+	st.deadline = deadline
+	select {
+	case st.sooner <- struct{}{}:
+	default: // it looks at the deadline anyway
+	}
+}
+
+// note keeps how far it is.
+func (st *stopping) note(now Stopped) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	now.ID = st.result.ID
+	st.result = now
+}
+
+// await waits for the end, or as long as asked for: then the result is pending.
+func (st *stopping) await(ctx context.Context, wait *time.Duration) (Stopped, error) {
+	var enough <-chan time.Time
+	if wait != nil {
+		t := time.NewTimer(*wait)
+		defer t.Stop()
+		enough = t.C
+	}
+	select {
+	case <-st.done:
+	case <-enough:
+	case <-ctx.Done():
+		return Stopped{}, ctx.Err()
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.result, nil
 }
 
 // target is what a stop sequence is to end.
@@ -34,60 +89,56 @@ type target struct {
 	grace   func() time.Time // when it ends
 	sooner  <-chan struct{}  // the grace may be shorter now
 	signal  unix.Signal      // the first one, SIGTERM
+	note    func(Stopped)    // told how far it is, after each look
+}
+
+// manner is how to stop.
+type manner struct {
+	grace time.Duration
+	first unix.Signal
+	wait  *time.Duration // for the end; nil: until it is there
 }
 
 // stopLive ends everything of a run: the signal to all, also to newcomers, then SIGKILL
 // by the cgroup. A second call joins the first and can only shorten its grace. reason is
 // noted when the root lives; "" leaves the reason to how it ends.
 func (s *Supervisor) stopLive(ctx context.Context, r *live, grace time.Duration, reason string) (Stopped, error) {
-	return s.stopWith(ctx, r, grace, reason, unix.SIGTERM)
+	return s.stopWith(ctx, r, manner{grace: grace, first: unix.SIGTERM}, reason)
 }
 
-func (s *Supervisor) stopWith(ctx context.Context, r *live, grace time.Duration, reason string, first unix.Signal) (Stopped, error) {
+func (s *Supervisor) stopWith(ctx context.Context, r *live, how manner, reason string) (Stopped, error) {
 	if reason != "" {
 		r.force(reason)
 	}
-	deadline := time.Now().Add(grace)
 	r.mu.Lock()
 	if r.gone {
 		r.mu.Unlock()
-		return Stopped{ID: r.id}, nil
+		return Stopped{ID: r.id, Survivors: []string{}}, nil
 	}
 	st := r.stopping
 	if st == nil {
-		st = &stopping{deadline: deadline, sooner: make(chan struct{}, 1), done: make(chan struct{})}
+		st = newStopping(r.id, how.grace)
 		r.stopping, r.at = st, StateStopping
 		r.changedLocked()
-		s.work.Go(func() { s.runStop(r, st, first) })
-	} else if deadline.Before(st.deadline) {
-		st.deadline = deadline
-		select {
-		case st.sooner <- struct{}{}:
-		default: // it looks at the deadline anyway
-		}
+		s.work.Go(func() { s.runStop(r, st, how.first) })
+	} else {
+		st.shorten(time.Now().Add(how.grace))
 	}
 	r.mu.Unlock()
-	select {
-	case <-st.done:
-		return st.result, nil
-	case <-ctx.Done():
-		return Stopped{}, ctx.Err()
-	}
+	return st.await(ctx, how.wait)
 }
 
 // runStop carries a stop through, whoever still waits for it.
 func (s *Supervisor) runStop(r *live, st *stopping, first unix.Signal) {
 	t := target{
 		members: func() ([]member, error) { l, _, err := s.membersOf(r, true); return l, err },
-		grace:   func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return st.deadline },
-		sooner:  st.sooner, signal: first,
+		grace:   st.grace, sooner: st.sooner, signal: first, note: st.note,
 	}
 	if g := r.cgroup(); g != nil {
 		t.groups = []*group{g}
 	}
-	st.result = s.terminate(t)
-	st.result.ID = r.id
-	if len(st.result.Survivors) == 0 {
+	end := s.terminate(t)
+	if len(end.Survivors) == 0 {
 		wait, cancel := context.WithTimeout(s.ctx, recordTime)
 		r.until(wait, func() bool { return r.at == StateExited }) // late: the stop is over all the same
 		cancel()
@@ -102,6 +153,7 @@ func (s *Supervisor) runStop(r *live, st *stopping, first unix.Signal) {
 		r.changedLocked()
 	}
 	r.mu.Unlock()
+	st.note(end)
 	close(st.done)
 }
 
@@ -125,21 +177,23 @@ func (s *Supervisor) terminate(t target) Stopped {
 		empty++
 		return empty > 1 || len(t.groups) > 0
 	}
-	result := func(list []member) Stopped {
-		st := Stopped{TookMS: time.Since(began).Milliseconds(), Survivors: []string{}}
+	result := func(list []member, pending bool) Stopped {
+		st := Stopped{TookMS: time.Since(began).Milliseconds(), Survivors: []string{}, Stopped: len(seen), Pending: pending}
 		for _, m := range list {
 			st.Survivors = append(st.Survivors, FormatID(m.id))
-			delete(seen, m.id)
+			if seen[m.id] {
+				st.Stopped--
+			}
 		}
 		slices.Sort(st.Survivors)
-		st.Stopped = len(seen)
 		return st
 	}
 	for {
 		list, err := t.members()
 		if gone(list, err) {
-			return result(nil)
+			return result(nil, false)
 		}
+		t.note(result(list, true))
 		for _, m := range list {
 			if !seen[m.id] {
 				seen[m.id] = true
@@ -160,8 +214,9 @@ func (s *Supervisor) terminate(t target) Stopped {
 		whole := s.killGroups(t.groups)
 		list, err := t.members()
 		if gone(list, err) {
-			return result(nil)
+			return result(nil, false)
 		}
+		t.note(result(list, true))
 		for _, m := range list {
 			seen[m.id] = true
 			if m.escaped || !whole {
@@ -169,7 +224,7 @@ func (s *Supervisor) terminate(t target) Stopped {
 			}
 		}
 		if time.Now().After(deadline) {
-			return result(list)
+			return result(list, false)
 		}
 		time.Sleep(killPause)
 	}
@@ -209,30 +264,38 @@ type StopQuery struct {
 	ID      string `json:"id"`
 	Process string `json:"process"` // pid-start, of StopProcess alone
 	GraceMS *int64 `json:"grace_ms"`
-	Signal  string `json:"signal"` // the first one, "" for SIGTERM
+	Signal  string `json:"signal"`  // the first one, "" for SIGTERM
+	WaitMS  *int64 `json:"wait_ms"` // for the end; nil: until it is there
 }
 
-func (q *StopQuery) parse(otherwise time.Duration) (grace time.Duration, first unix.Signal, err error) {
-	grace, first = otherwise, unix.SIGTERM
+func (q *StopQuery) parse(otherwise time.Duration) (manner, error) {
+	how := manner{grace: otherwise, first: unix.SIGTERM}
 	if q.GraceMS != nil {
 		if *q.GraceMS < 0 || *q.GraceMS > maxGrace.Milliseconds() {
-			return 0, 0, fail(CodeBadRequest, "grace_ms is from 0 to 60000.")
+			return manner{}, fail(CodeBadRequest, "grace_ms is from 0 to 60000.")
 		}
-		grace = milliseconds(*q.GraceMS)
+		how.grace = milliseconds(*q.GraceMS)
+	}
+	if q.WaitMS != nil {
+		if *q.WaitMS < 0 || *q.WaitMS > maxWait.Milliseconds() {
+			return manner{}, fail(CodeBadRequest, "wait_ms is from 0 to 120000.")
+		}
+		wait := milliseconds(*q.WaitMS)
+		how.wait = &wait
 	}
 	if q.Signal != "" {
 		name := q.Signal
 		if len(name) < 3 || name[:3] != "SIG" {
 			name = "SIG" + name
 		}
-		if first = unix.SignalNum(name); first == 0 {
-			return 0, 0, fail(CodeBadRequest, "%q is no signal.", q.Signal)
+		if how.first = unix.SignalNum(name); how.first == 0 {
+			return manner{}, fail(CodeBadRequest, "%q is no signal.", q.Signal)
 		}
-		if first == unix.SIGKILL {
-			grace = 0
+		if how.first == unix.SIGKILL {
+			how.grace = 0
 		}
 	}
-	return grace, first, nil
+	return how, nil
 }
 
 // Stop ends a run, or what is left of one whose record is lost. What is empty is
@@ -247,15 +310,11 @@ func (s *Supervisor) Stop(ctx context.Context, q StopQuery) (Stopped, error) {
 	if err != nil {
 		return Stopped{}, err
 	}
-	grace, first, err := q.parse(r.grace)
+	how, err := q.parse(r.grace)
 	if err != nil {
 		return Stopped{}, err
 	}
-	st, err := s.stopWith(ctx, r, grace, ReasonManual, first)
-	if st.Survivors == nil {
-		st.Survivors = []string{}
-	}
-	return st, err
+	return s.stopWith(ctx, r, how, ReasonManual)
 }
 
 // StopProcess ends one member: the signal, and SIGKILL when it stays.
@@ -266,7 +325,7 @@ func (s *Supervisor) StopProcess(ctx context.Context, q StopQuery) (Stopped, err
 	if err != nil {
 		return Stopped{}, err
 	}
-	grace, first, err := q.parse(defaultGrace)
+	how, err := q.parse(defaultGrace)
 	if err != nil {
 		return Stopped{}, err
 	}
@@ -292,30 +351,46 @@ func (s *Supervisor) StopProcess(ctx context.Context, q StopQuery) (Stopped, err
 		}
 		return Stopped{}, fail(CodeNotInRun, "Process %s is no member of run %q.", q.Process, q.ID)
 	}
-	deadline := time.Now().Add(grace)
-	st := s.terminate(target{
-		members: func() ([]member, error) {
-			if e, err := s.files.stat(id.PID); err != nil || e.id != id || !e.alive() {
-				return nil, nil
-			}
-			return []member{{entry: entry{id: id}}}, nil
-		},
-		grace: func() time.Time { return deadline }, signal: first,
+	st := s.endLoose(q.ID, how, nil, func() ([]member, error) {
+		if e, err := s.files.stat(id.PID); err != nil || e.id != id || !e.alive() {
+			return nil, nil
+		}
+		return []member{{entry: entry{id: id}}}, nil
+	}, nil)
+	return st.await(ctx, how.wait)
+}
+
+// endLoose begins to stop what no record stands for, and carries it through, whoever
+// still waits. after is called at the end when nothing survived.
+func (s *Supervisor) endLoose(id string, how manner, groups []*group, members func() ([]member, error), after func()) *stopping {
+	st := newStopping(id, how.grace)
+	s.work.Go(func() {
+		end := s.terminate(target{members: members, groups: groups, grace: st.grace, signal: how.first, note: st.note})
+		if len(end.Survivors) == 0 && after != nil {
+			after()
+		}
+		st.note(end)
+		close(st.done)
 	})
-	st.ID = q.ID
-	return st, nil
+	return st
 }
 
 // ScopeQuery names a scope.
 type ScopeQuery struct {
 	Scope   string `json:"scope"`
 	GraceMS *int64 `json:"grace_ms"`
+	Signal  string `json:"signal"`
+	WaitMS  *int64 `json:"wait_ms"`
 }
 
 // StopScope ends every run of a scope.
 //
 // Errors: stop_incomplete when something survives.
-func (s *Supervisor) StopScope(ctx context.Context, scope string, graceMS *int64) ([]Stopped, error) {
+func (s *Supervisor) StopScope(ctx context.Context, q ScopeQuery) ([]Stopped, error) {
+	scope, stop := q.Scope, StopQuery{GraceMS: q.GraceMS, Signal: q.Signal, WaitMS: q.WaitMS}
+	if _, err := stop.parse(0); err != nil {
+		return nil, err
+	}
 	if !validID(scope) {
 		return nil, fail(CodeBadRequest, "A scope has 1 to 64 characters of A-Z a-z 0-9 _ and -.")
 	}
@@ -340,9 +415,9 @@ func (s *Supervisor) StopScope(ctx context.Context, scope string, graceMS *int64
 			// A run that is just being started has nothing to end yet.
 			err := r.until(ctx, func() bool { return r.at != StateStarting })
 			if err == nil {
-				grace, _, bad := (&StopQuery{GraceMS: graceMS}).parse(r.grace)
-				if err = bad; err == nil {
-					stopped[i], err = s.stopLive(ctx, r, grace, ReasonManual)
+				var how manner
+				if how, err = stop.parse(r.grace); err == nil {
+					stopped[i], err = s.stopWith(ctx, r, how, ReasonManual)
 				}
 			}
 			errs <- err
@@ -355,12 +430,7 @@ func (s *Supervisor) StopScope(ctx context.Context, scope string, graceMS *int64
 	if failure != nil {
 		return nil, failure
 	}
-	for i := range stopped {
-		if stopped[i].Survivors == nil {
-			stopped[i].Survivors = []string{}
-		}
-	}
-	if slices.ContainsFunc(stopped, func(st Stopped) bool { return len(st.Survivors) > 0 }) {
+	if slices.ContainsFunc(stopped, func(st Stopped) bool { return len(st.Survivors) > 0 && !st.Pending }) {
 		return stopped, fail(CodeStopIncomplete, "Some processes of scope %q do not end: see the processes of its runs.", scope)
 	}
 	return stopped, nil

@@ -293,7 +293,7 @@ func (s *Supervisor) Create(ctx context.Context, l Launch) (Status, error) {
 	}
 	if l.Replace {
 		leave := s.enterScope(l.Scope)
-		_, err := s.StopScope(ctx, l.Scope, nil)
+		_, err := s.StopScope(ctx, ScopeQuery{Scope: l.Scope})
 		if err == nil {
 			s.forgetEnded(l.ID, l.Scope)
 			var r *live

@@ -157,6 +157,7 @@ type Stopped struct {
 	Stopped   int      `json:"stopped"`   // processes that were signalled and are gone
 	Survivors []string `json:"survivors"` // pid-start
 	TookMS    int64    `json:"took_ms"`
+	Pending   bool     `json:"pending"` // it goes on; the rest tells how far it is
 }
 
 // Capabilities is what runs are on this host.

@@ -275,6 +275,18 @@ func TestAPI(t *testing.T) {
 	if s.do("GET", "/api/scopes/group", nil, &scope); !slices.Equal(scope.Runs, []string{"one"}) || len(scope.Members.Processes) != 1 {
 		t.Errorf("scope %+v", scope)
 	}
+	s.create(api.RunRequest{ID: "deaf", Command: ptr("trap '' TERM; echo up; while :; do sleep 0.1; done")})
+	s.get("deaf", "?until=output&wait_ms=60000")
+	for _, want := range []int{202, 200} {
+		b := api.RunStopRequest{GraceMS: ptr(int64(0))}
+		if want == 202 {
+			b = api.RunStopRequest{GraceMS: ptr(int64(60_000)), WaitMS: ptr(int64(100))}
+		}
+		var st api.RunStopped
+		if status, code := s.do("POST", "/api/runs/deaf/stop", b, &st); status != want || st.Pending != (want == 202) {
+			t.Errorf("stop: %d %s, %+v, want %d", status, code, st, want)
+		}
+	}
 	for _, c := range []struct {
 		method, path string
 		body         any
@@ -297,6 +309,7 @@ func TestAPI(t *testing.T) {
 		{"GET", "/api/scopes/none", nil, 404, "run_not_found"},
 		{"PUT", "/api/runs", nil, 405, "method_not_allowed"},
 		{"POST", "/api/runs/one/processes/" + list.Processes[0].ID + "/stop", nil, 200, ""},
+		{"POST", "/api/scopes/group/stop", api.RunStopRequest{WaitMS: ptr(int64(120_001))}, 422, "bad_request"},
 		{"POST", "/api/runs/one/stop", nil, 200, ""},
 		{"POST", "/api/runs/one/stop", api.RunStopRequest{GraceMS: ptr(int64(-1))}, 422, "bad_request"},
 		{"DELETE", "/api/runs/one", nil, 204, ""},

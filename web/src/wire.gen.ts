@@ -940,6 +940,7 @@ export interface RunWritten {
 export interface RunStopRequest {
 	grace_ms: number | null;
 	signal: string; // the first one, "" for SIGTERM
+	wait_ms: number | null; // for the end, 0 to 120,000; null: until it is there
 }
 
 // RunStopped is how a stop ended.
@@ -948,6 +949,7 @@ export interface RunStopped {
 	stopped: number;
 	survivors: string[];
 	took_ms: number;
+	pending: boolean; // it goes on behind this 202, which tells how far it is
 }
 
 // RunStopIncomplete is the 504 of a stop that something survived.
