@@ -53,7 +53,7 @@ func serve(o options, stderr io.Writer) error {
 		defer runs.Close()
 		runOf = runs.RunOf
 	}
-	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, RunOf: runOf, Hooks: listHooks(log)})
+	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, RunOf: runOf, Hooks: listHooks(log), Tables: true})
 	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, RunOf: runOf, Hooks: processHooks(log)})
 	system, systemList := newSystem(files, list, o.interval, runOf, log)
 	token, err := newSecret(o, os.Getenv)
@@ -168,7 +168,7 @@ const metricsInterval = time.Second
 // the viewers unless those asked for a slower one.
 func newSystem(files *proc.FS, list *watch.List, interval time.Duration, runOf watch.RunOf, log *slog.Logger) (*watch.System, *watch.List) {
 	if interval > metricsInterval {
-		list = watch.NewList(files, watch.ListOptions{Interval: metricsInterval, RunOf: runOf, Hooks: listHooks(log)})
+		list = watch.NewList(files, watch.ListOptions{Interval: metricsInterval, RunOf: runOf, Hooks: listHooks(log), Tables: true})
 	}
 	return watch.NewSystem(files, list, watch.SystemOptions{Hooks: systemHooks(log)}), list
 }

@@ -6,6 +6,7 @@ import (
 
 	"procinsh/proc"
 	"procinsh/ptrace"
+	"procinsh/watch"
 )
 
 // newConfig is what GET /api/config says; nothing in it changes while the server
@@ -19,7 +20,7 @@ func newConfig(o Options) Config {
 		IntervalMS:     o.Interval.Milliseconds(),
 		HistorySeconds: 60,
 		Sandbox:        o.Sandbox,
-		Sources:        Sources{List: text, Threads: text, Descriptors: text, Maps: text},
+		Sources:        Sources{Threads: text, Descriptors: text, Maps: text},
 		Capabilities: ServerCapabilities{
 			Ptrace: ptraceCapability(o.FS),
 			Runs:   no("Programs are started only with --runs."),
@@ -49,8 +50,16 @@ func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
 	c.Capabilities.BPFCPU = s.sensorCapability("cpu")
 	c.Capabilities.BPFIPC = s.sensorCapability("ipc")
 	c.Capabilities.BPFFiles = s.sensorCapability("files")
+	c.Sources.List = sourceOf(s.list.Source())
 	replyValue(w, r, c)
 	return nil
+}
+
+func sourceOf(s watch.Source) Source {
+	if s.Tables {
+		return Source{Source: "bpf"}
+	}
+	return Source{"text", textOrNull(s.Reason)}
 }
 
 // sensorCapability tells whether a sensor works, as far as it is known.

@@ -446,7 +446,8 @@ type SandboxPiece struct {
 	Reason *string `json:"reason"`
 }
 
-// Sources says where each kind of answer is read from.
+// Sources says where each kind of answer is read from. The list's is that of its
+// streams: a single answer without one is read from text.
 type Sources struct {
 	List        Source `json:"list"`
 	Threads     Source `json:"threads"`

@@ -32,6 +32,11 @@ func TestMain(m *testing.M) {
 		spin()
 	case "pingpong":
 		pingPong()
+	case "tasks":
+		if err := writeTasks(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case "status", "rows", "held":
 		if err := watchFromElsewhere(r); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -200,6 +205,22 @@ func watchFromElsewhere(what string) error {
 		in.ReadString('\n')
 	}
 	return nil
+}
+
+// writeTasks writes what the tables say as JSON.
+func writeTasks() error {
+	s, err := openTasks()
+	if err != nil {
+		return err
+	}
+	list, err := s.Read()
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(list); err != nil {
+		return err
+	}
+	return s.Close()
 }
 
 // refuseBPF makes bpf(2) answer errno in this process from now on.

@@ -10,3 +10,6 @@ var cpuObject []byte
 
 //go:embed obj/io.o
 var ioObject []byte
+
+//go:embed obj/tasks.o
+var tasksObject []byte

@@ -29,8 +29,8 @@ type attachPoint struct {
 	link       bool // whether there is anything to attach to
 }
 
-// attachPointOf understands tp_btf/NAME, fentry/NAME, fexit/NAME, and raw_tp for
-// programs that only run when asked to.
+// attachPointOf understands tp_btf/NAME, fentry/NAME, fexit/NAME, iter/NAME, and
+// raw_tp for programs that only run when asked to.
 func attachPointOf(kernel *btf.Spec, section string) (attachPoint, error) {
 	kind, name, _ := strings.Cut(section, "/")
 	switch kind {
@@ -43,6 +43,9 @@ func attachPointOf(kernel *btf.Spec, section string) (attachPoint, error) {
 	case "fexit":
 		_, id, err := functionID(kernel, name)
 		return attachPoint{unix.BPF_PROG_TYPE_TRACING, unix.BPF_TRACE_FEXIT, id, true}, err
+	case "iter":
+		_, id, err := functionID(kernel, "bpf_iter_"+name)
+		return attachPoint{unix.BPF_PROG_TYPE_TRACING, unix.BPF_TRACE_ITER, id, true}, err
 	case "raw_tp":
 		return attachPoint{progType: unix.BPF_PROG_TYPE_RAW_TRACEPOINT}, nil
 	}

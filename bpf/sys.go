@@ -154,15 +154,21 @@ func Prepare() {
 // countsMemlock says whether maps count against a limit that this process has.
 func countsMemlock() bool {
 	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil || l.Cur == unix.RLIM_INFINITY {
+		return false
+	}
+	major, minor, ok := kernelVersion()
+	return ok && (major < 5 || major == 5 && minor < 11)
+}
+
+// kernelVersion is what the running kernel calls itself.
+func kernelVersion() (major, minor int, ok bool) {
 	var u unix.Utsname
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil || l.Cur == unix.RLIM_INFINITY || unix.Uname(&u) != nil {
-		return false
+	if unix.Uname(&u) != nil {
+		return 0, 0, false
 	}
-	var major, minor int
-	if n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); n != 2 {
-		return false
-	}
-	return major < 5 || major == 5 && minor < 11
+	n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return major, minor, n == 2
 }
 
 // retryMemlock calls f again if the limit on locked memory may have stopped it.

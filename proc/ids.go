@@ -17,18 +17,20 @@ type ids struct {
 
 // probe finds out which way works: it asks both about the caller.
 func (q *ids) probe(fs *FS) {
-	if q.pidfd = false; q.never {
+	if q.pidfd = false; q.never || !fs.SharesNumbers() {
 		return
 	}
+	q.pidfd = true
+	uid, euid, err := q.ask(int32(os.Getpid()))
+	q.pidfd = err == nil && int(uid) == os.Getuid() && int(euid) == os.Geteuid()
+}
+
+// SharesNumbers tells whether the mount numbers processes as the caller's system calls
+// do. A fixture does not, nor does the procfs of another PID namespace.
+func (fs *FS) SharesNumbers() bool {
 	var self [16]byte
 	n, err := readlinkAt(fs.dir, "self", self[:])
-	pid := os.Getpid()
-	if err != nil || string(self[:n]) != strconv.Itoa(pid) {
-		return // a fixture, or the procfs of another PID namespace
-	}
-	q.pidfd = true
-	uid, euid, err := q.ask(int32(pid))
-	q.pidfd = err == nil && int(uid) == os.Getuid() && int(euid) == os.Geteuid()
+	return err == nil && string(self[:n]) == strconv.Itoa(os.Getpid())
 }
 
 // ask returns the real and effective user id of the process that has the number

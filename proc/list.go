@@ -72,6 +72,15 @@ type Scanner struct {
 	last     int64 // monotonic ns of the scan before
 	interval int64 // ns between the last two scans
 	turn     *turn
+
+	tables      TaskSource // nil: texts alone
+	tablesErr   error      // why the tables were left
+	tasks       []Task     // of this scan; nil: without tables
+	tasksAt     int64      // monotonic ns when they were read
+	taskAt      int        // where in tasks the walk is
+	startOffset uint64     // ns that the reader's time namespace adds to start times
+	hidden      []int32    // what the tables do not show
+	hiddenAt    int64      // when that was looked for
 }
 
 // NewScanner returns a scanner with empty caches.
@@ -96,10 +105,11 @@ func (fs *FS) NewScanner() *Scanner {
 // Effect: none on the targets; cmdline takes their mmap lock for a moment.
 // Source: /proc/PID/{stat,status,statm}, and cmdline, exe, cgroup, io, maps.
 func (s *Scanner) Scan(want Want) ([]Row, error) {
-	if err := s.list(); err != nil {
+	s.begin()
+	s.readTasks()
+	if err := s.listPIDs(); err != nil {
 		return nil, err
 	}
-	s.begin()
 	s.rows, s.next, s.Denied = s.rows[:0], s.next[:0], 0
 	s.old, s.at, s.want = s.known, 0, want
 	s.reader.mappings = 0
@@ -118,7 +128,7 @@ func (s *Scanner) walk() ([]Row, error) {
 			k = s.old[0]
 		}
 		var row Row
-		switch err := s.readPID(s.reader, pid, s.want, &row, &k); {
+		switch err := s.readPID(s.reader, pid, s.taskOf(pid), &row, &k); {
 		case err == nil:
 			s.rows, s.next = append(s.rows, row), append(s.next, k)
 		case err == ErrLeft:
@@ -194,9 +204,14 @@ func (s *Scanner) list() error {
 	return nil
 }
 
-// readPID touches nothing of s that changes, only r: it may come back when both
-// are in other hands.
-func (s *Scanner) readPID(r *reader, pid int32, want Want, row *Row, k *known) error {
+// readPID reads a process from t as far as that goes; t may be nil. Once it reads
+// texts it touches nothing of s that changes, only r: it may come back when both are
+// in other hands.
+func (s *Scanner) readPID(r *reader, pid int32, t *Task, row *Row, k *known) error {
+	want := s.want
+	if t != nil && r.task(t, s.tasksAt, s.startOffset, want, row, k) {
+		return nil
+	}
 	var path [16]byte
 	strconv.AppendInt(path[:0], int64(pid), 10)
 	dir, err := openRaw(s.fs.dir, &path[0], unix.O_PATH|unix.O_DIRECTORY)

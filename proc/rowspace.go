@@ -46,9 +46,7 @@ func (r *reader) space(row *Row, k *knownSpace, want Want) error {
 	if !want.Maps && !want.Mappings {
 		return nil
 	}
-	// Who did not get what is asked for now does not wait for the next turn.
-	lacks := want.Maps && !k.read.Maps || want.Mappings && k.mappings == nil && k.err == nil
-	if r.now >= k.due || lacks {
+	if r.now >= k.due || k.lacks(want) {
 		if err := r.readSpace(row, k, want); err != nil {
 			return err
 		}
@@ -66,6 +64,12 @@ func (r *reader) space(row *Row, k *knownSpace, want Want) error {
 		row.Mappings = k.mappings
 	}
 	return nil
+}
+
+// lacks tells whether the last reading left out what is asked for now: that does not
+// wait for the next turn.
+func (k *knownSpace) lacks(want Want) bool {
+	return want.Maps && !k.read.Maps || want.Mappings && k.mappings == nil && k.err == nil
 }
 
 var noMappings = &Mappings{Maps: []Mapping{}}

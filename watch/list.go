@@ -109,6 +109,9 @@ type ListOptions struct {
 	MaxViewers int           // 32 when 0
 	RunOf      RunOf         // nil without runs
 	Hooks      ListHooks
+	// Tables lets scans take from the kernel's own tables what those have, while there
+	// are viewers.
+	Tables bool
 }
 
 // RunOf tells of each process that belongs to a run which that is. It is called once
@@ -161,8 +164,16 @@ type listScan struct {
 
 // NewList returns a list that does nothing until it is asked.
 func NewList(fs *proc.FS, o ListOptions) *List {
-	return newList(newTextList(fs), o)
+	var t *tables
+	if o.Tables {
+		t = newTables(func() (tableReader, error) { return openTables(fs) })
+	}
+	return newList(newHostList(fs, t), o)
 }
+
+// Source says what scans read while there are viewers: as it was found out last, or
+// as it is expected.
+func (l *List) Source() Source { return l.src.Source() }
 
 func newList(src listSource, o ListOptions) *List {
 	if o.MaxViewers <= 0 {
@@ -316,6 +327,8 @@ func (l *List) collect(before, stop, ended chan struct{}, first time.Duration) {
 	if l.hooks.Stopped != nil {
 		defer l.hooks.Stopped()
 	}
+	l.src.Begin()
+	defer l.src.End()
 	timer := time.NewTimer(first)
 	defer timer.Stop()
 	for {

@@ -31,6 +31,10 @@ type fakeList struct {
 
 func newFakeList() *fakeList { return &fakeList{began: time.Now()} }
 
+func (f *fakeList) Begin()         {}
+func (f *fakeList) End()           {}
+func (f *fakeList) Source() Source { return Source{} }
+
 func (f *fakeList) Scan(want proc.Want) ([]proc.Row, error) {
 	if f.busy.Swap(true) {
 		panic("two scans at once")

@@ -8,6 +8,12 @@ type listSource interface {
 	// Scan returns every process by PID; the slice may be reused by the next call.
 	Scan(want proc.Want) ([]proc.Row, error)
 	ReadTotals(t *proc.Totals) error
+	// Begin says that viewers came: what scans need may be made and kept. End says that
+	// they left; it waits for a scan that is being made.
+	Begin()
+	End()
+	// Source says what scans read while there are viewers.
+	Source() Source
 }
 
 // processSource opens single processes. Safe for concurrent use.

@@ -124,10 +124,14 @@ func TestEndpoints(t *testing.T) {
 	if totals.Processes == 0 || totals.MemoryTotalBytes == 0 || totals.Self.RSSBytes == 0 || totals.UptimeMS == 0 {
 		t.Errorf("totals are %+v", totals)
 	}
-	if config.IntervalMS != 1000 || config.HistorySeconds != 60 || config.Sources.List.Source != "text" || config.Sources.List.Reason == nil ||
+	if config.IntervalMS != 1000 || config.HistorySeconds != 60 || config.Sources.Threads.Source != "text" ||
+		(config.Sources.List.Source == "text") != (config.Sources.List.Reason != nil) ||
 		config.Capabilities.Runs.Available || config.Capabilities.Runs.Reason == nil ||
 		!config.Sandbox.Seccomp.Active || config.Sandbox.Seccomp.Reason != nil || !config.Sandbox.NoNewPrivs.Active || config.Sandbox.NoNewPrivs.Reason != nil {
 		t.Errorf("config is %+v", config)
+	}
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil && os.Geteuid() == 0 && config.Sources.List.Source != "bpf" {
+		t.Errorf("the list is not read from the kernel's tables: %s", *config.Sources.List.Reason)
 	}
 	if os.Geteuid() == 0 && len(config.Sandbox.Capabilities) == 0 {
 		t.Error("root has no capability")

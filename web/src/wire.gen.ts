@@ -442,7 +442,8 @@ export interface SandboxPiece {
 	reason: string | null;
 }
 
-// Sources says where each kind of answer is read from.
+// Sources says where each kind of answer is read from. The list's is that of its
+// streams: a single answer without one is read from text.
 export interface Sources {
 	list: Source;
 	threads: Source;

@@ -45,6 +45,9 @@ func (s *heldScanner) Resume() ([]proc.Row, error) {
 	return nil, proc.ErrLeft
 }
 
+func (s *heldScanner) ReadFrom(proc.TaskSource) {}
+func (s *heldScanner) TablesError() error       { return nil }
+
 func (s *heldScanner) Turn() uint64 { return s.turn.Load() }
 
 func (s *heldScanner) Leave(n uint64) bool {
@@ -67,7 +70,7 @@ func TestScanGoesOnWithoutHeldReadings(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &heldScanner{let: make(chan struct{}), holds: c.holds, passes: c.passes}
 				began := time.Now()
-				rows, err := (&textList{scanner: s}).Scan(proc.Want{})
+				rows, err := (&hostList{scanner: s}).Scan(proc.Want{})
 				if len(rows) != 3 || err != nil {
 					t.Fatalf("%d rows, %v", len(rows), err)
 				}
@@ -88,7 +91,7 @@ func TestScanGoesOnWithoutHeldReadings(t *testing.T) {
 }
 
 func TestScanPassesOnPanics(t *testing.T) {
-	_, err := (&textList{scanner: &heldScanner{panics: true}}).Scan(proc.Want{})
+	_, err := (&hostList{scanner: &heldScanner{panics: true}}).Scan(proc.Want{})
 	var p *PanicError
 	if !errors.As(err, &p) || p.Value != "a mistake" || len(p.Stack) == 0 {
 		t.Errorf("%v", err)

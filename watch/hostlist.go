@@ -15,12 +15,14 @@ const (
 	scanImpatience = 100 * time.Millisecond
 )
 
-// textList is the list from the text files of procfs. A process that makes the
-// kernel hold whoever reads its command line or maps costs a goroutine, and is
+// hostList is the list of the host: from the text files of procfs and, while there
+// are viewers, from the kernel's own tables where that can be. A process that makes
+// the kernel hold whoever reads its command line or maps costs a goroutine, and is
 // listed without them; see proc.Scanner.Leave.
-type textList struct {
+type hostList struct {
 	fs      *proc.FS
 	scanner scanner
+	tables  *tables // nil: texts alone
 }
 
 // scanner is *proc.Scanner.
@@ -29,11 +31,15 @@ type scanner interface {
 	Resume() ([]proc.Row, error)
 	Turn() uint64
 	Leave(number uint64) bool
+	ReadFrom(tables proc.TaskSource)
+	TablesError() error
 }
 
-func newTextList(fs *proc.FS) *textList { return &textList{fs, fs.NewScanner()} }
+func newHostList(fs *proc.FS, tables *tables) *hostList {
+	return &hostList{fs: fs, scanner: fs.NewScanner(), tables: tables}
+}
 
-func (s *textList) ReadTotals(t *proc.Totals) error { return s.fs.ReadTotals(t) }
+func (s *hostList) ReadTotals(t *proc.Totals) error { return s.fs.ReadTotals(t) }
 
 // scanned is what one goroutine made of a scan.
 type scanned struct {
@@ -41,7 +47,8 @@ type scanned struct {
 	err  error
 }
 
-func (s *textList) Scan(want proc.Want) ([]proc.Row, error) {
+func (s *hostList) Scan(want proc.Want) ([]proc.Row, error) {
+	defer s.tables.scan(s.scanner)()
 	read := func() ([]proc.Row, error) { return s.scanner.Scan(want) }
 	patience := scanPatience
 	for {
@@ -63,7 +70,7 @@ func (s *textList) Scan(want proc.Want) ([]proc.Row, error) {
 
 // await waits for a scan, or until one reading of it has taken longer than
 // patience; then the scan is the caller's to resume.
-func (s *textList) await(done <-chan scanned, patience time.Duration) (scanned, bool) {
+func (s *hostList) await(done <-chan scanned, patience time.Duration) (scanned, bool) {
 	tick := time.NewTicker(patience)
 	defer tick.Stop()
 	last := uint64(0)

@@ -1,0 +1,281 @@
+package bpf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"procinsh/proc"
+)
+
+// taskRecord makes what the program writes of a task.
+func taskRecord(tgid, tid int32, state uint32, run uint64, rest ...func(b []byte)) []byte {
+	size := threadSize
+	if tgid == tid {
+		size = taskSize
+	}
+	b := make([]byte, size)
+	for at, v := range map[int]uint32{0: uint32(size), threadTGID: uint32(tgid), threadTGID + 4: uint32(tid), threadState: state} {
+		binary.LittleEndian.PutUint32(b[at:], v)
+	}
+	binary.LittleEndian.PutUint64(b[threadRun:], run)
+	for _, f := range rest {
+		f(b)
+	}
+	return b
+}
+
+func TestParseTasks(t *testing.T) {
+	whole := taskRecord(7, 7, 1, 5, func(b []byte) {
+		for at, v := range map[int]uint32{taskPPID: 3, taskThreads: 2, taskUID: 1000, taskEUID: 0, taskFlags: 0x400000, taskNice: ^uint32(4), taskCPU: 1} {
+			binary.LittleEndian.PutUint32(b[at:], v)
+		}
+		for at, v := range map[int]uint64{taskStart: 123456789, taskEnded: 40, taskStack: 0x7ffc0000, taskRSS: 10, taskVMS: 300} {
+			binary.LittleEndian.PutUint64(b[at:], v)
+		}
+		copy(b[taskName:], "demo")
+	})
+	demo := Task{
+		PID: 7, PPID: 3, State: 'S', Flags: 0x400000, UID: 1000, Threads: 2, Nice: -5, Processor: 1,
+		Start: 123456789, Runtime: 45, Stack: 0x7ffc0000, RSS: 10, VMS: 300, Name: [16]byte{'d', 'e', 'm', 'o'},
+	}
+	plain := func(pid int32, run uint64) Task { return Task{PID: pid, State: 'R', Runtime: run} }
+	with := func(t Task, run uint64) Task { t.Runtime += run; return t }
+	for _, c := range []struct {
+		name    string
+		records [][]byte
+		want    []Task
+	}{
+		{"none", nil, []Task{}},
+		{"every member", [][]byte{whole}, []Task{demo}},
+		{"threads", [][]byte{whole, taskRecord(7, 8, 0, 1), taskRecord(9, 9, 0, 2), taskRecord(7, 10, 0, 4), taskRecord(9, 11, 0, 8)}, []Task{with(demo, 5), plain(9, 10)}},
+		{"thread before its leader", [][]byte{taskRecord(9, 5, 0, 3), whole, taskRecord(9, 9, 0, 2)}, []Task{demo, plain(9, 5)}},
+		{"thread without a leader", [][]byte{taskRecord(9, 5, 0, 3), whole}, []Task{demo}},
+		{"another order, as in a nested namespace", [][]byte{taskRecord(9, 9, 0, 2), whole, taskRecord(9, 12, 0, 1), taskRecord(7, 13, 0, 1)}, []Task{with(demo, 1), plain(9, 3)}},
+		{"a number given again", [][]byte{taskRecord(7, 7, 0, 1), taskRecord(9, 9, 0, 2), whole}, []Task{demo, plain(9, 2)}},
+		{"outside the namespace", [][]byte{taskRecord(0, 0, 0, 1, func(b []byte) {}), whole}, []Task{demo}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, _, err := parseTasks(bytes.Join(c.records, nil), []Task{}, nil)
+			if err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("got  %+v, %v\nwant %+v", got, err, c.want)
+			}
+		})
+	}
+	for name, b := range map[string][]byte{
+		"cut":          whole[:taskSize-1],
+		"cut thread":   taskRecord(7, 8, 0, 1)[:threadSize-1],
+		"another size": append([]byte{threadSize + 8}, make([]byte, 200)...),
+		"size 0":       make([]byte, 200),
+	} {
+		if got, late, err := parseTasks(b, nil, nil); err == nil || got != nil || late != nil {
+			t.Errorf("%s: %v, %v, %v", name, got, late, err)
+		}
+	}
+}
+
+func FuzzTasks(f *testing.F) {
+	f.Add(slices.Concat(taskRecord(7, 7, 1, 5), taskRecord(7, 8, 0, 1), taskRecord(3, 2, 0, 1), taskRecord(3, 3, 0, 2)))
+	f.Add(taskRecord(1, 1, 0x20<<16, 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tasks, late, err := parseTasks(b, nil, nil)
+		if err != nil && (tasks != nil || late != nil) {
+			t.Fatalf("%v with %d tasks", err, len(tasks))
+		}
+		if len(tasks)*taskSize+len(late)*threadSize > len(b) {
+			t.Fatalf("%d tasks and %d threads from %d bytes", len(tasks), len(late), len(b))
+		}
+		for i, x := range tasks {
+			if x.PID <= 0 || i > 0 && tasks[i-1].PID >= x.PID {
+				t.Fatalf("process %d after %v", x.PID, tasks[:i])
+			}
+		}
+	})
+}
+
+func TestStateLetter(t *testing.T) {
+	for raw, want := range map[uint32]byte{
+		0: 'R', 1: 'S', 2: 'D', 4: 'T', 8: 't', 0x402: 'I', 0x40: 'P',
+		0x80:            'R', // dead, on its way to a zombie
+		0x2001:          'S', // freezable
+		0x8000:          'D', // frozen
+		0x1000:          'D', // waits for a lock of a real-time kernel
+		0x102:           'D', // killable
+		0x80 | 0x20<<16: 'Z', // zombie
+		0x80 | 0x10<<16: 'X',
+	} {
+		if got := stateLetter(raw); got != want {
+			t.Errorf("state %#x is %c, want %c", raw, got, want)
+		}
+	}
+}
+
+func openedTasks(t *testing.T) *Tasks {
+	t.Helper()
+	s, err := OpenTasks()
+	if err != nil {
+		unavailable(t, err.Error())
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// estimatesRSS tells whether statm gives an estimate where the tables are exact: the
+// parts of each CPU exist since 6.2, and statm adds them since 6.16.
+func estimatesRSS(t *testing.T) bool {
+	t.Helper()
+	major, minor, ok := kernelVersion()
+	if !ok {
+		t.Fatal("the kernel does not tell its version")
+	}
+	return major == 6 && minor >= 2 && minor < 16
+}
+
+// What the tables say of a process is what its texts say that are read before and
+// after, if those agree.
+func TestTasksAgreeWithTexts(t *testing.T) {
+	started(t, "spin")
+	started(t, "pingpong")
+	tables := openedTasks(t)
+	fs, err := proc.Open("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	texts := fs.NewScanner()
+	offset, estimated := startOffset(t), estimatesRSS(t)
+	scan := func() map[int32]proc.Row {
+		rows, err := texts.Scan(proc.Want{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		byPID := map[int32]proc.Row{}
+		for _, r := range rows {
+			byPID[r.ID.PID] = r
+		}
+		return byPID
+	}
+	const ticks, page = 100, 4096
+	tick := uint64(time.Second / ticks)
+	// A process may wake and sleep again between two readings of its texts: what is wrong
+	// is so again and again.
+	type difference struct {
+		times         int
+		texts, tables proc.Row
+	}
+	wrong := map[int32]difference{}
+	compared, hidden := 0, map[int32]bool{}
+	for range 8 {
+		before := scan()
+		list, err := tables.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		byPID := map[int32]Task{}
+		for _, x := range list {
+			byPID[x.PID] = x
+		}
+		for pid, a := range scan() {
+			b := before[pid]
+			if a.ID != b.ID {
+				continue
+			}
+			x, ok := byPID[pid]
+			if !ok {
+				hidden[pid] = true
+				continue
+			}
+			if got := (x.Start + offset) / tick; got != a.ID.StartTicks {
+				t.Errorf("%d began at %d ticks, want %d", pid, got, a.ID.StartTicks)
+			}
+			if run := x.Runtime / tick; run+1 < b.CPUTicks || run > a.CPUTicks+2 {
+				t.Errorf("%d ran for %d ticks, between %d and %d", pid, run, b.CPUTicks, a.CPUTicks)
+			}
+			leaderless := (x.State == 'Z' || x.State == 'X') && x.Threads > 1
+			a.At, b.At, a.Processor, b.Processor = 0, 0, 0, 0
+			if a != b || leaderless {
+				continue
+			}
+			compared++
+			want := a
+			want.UID, want.EUID, want.State, want.KernelThread = x.UID, x.EUID, x.State, x.Flags&0x00200000 != 0
+			want.RSS, want.VMS, want.Threads, want.Nice = x.RSS*page, x.VMS*page, x.Threads, x.Nice
+			if estimated {
+				want.RSS = a.RSS
+			}
+			if want != a {
+				wrong[pid] = difference{wrong[pid].times + 1, a, want}
+			} else {
+				delete(wrong, pid)
+			}
+			if parent := a.Parent.Or(proc.ID{}).PID; parent != x.PPID && a.Parent.Known() {
+				t.Errorf("the parent of %d is %d, want %d", pid, x.PPID, parent)
+			}
+		}
+	}
+	for _, d := range wrong {
+		if d.times > 2 {
+			t.Errorf("texts  %+v\ntables %+v", d.texts, d.tables)
+		}
+	}
+	if compared < 20 {
+		t.Errorf("%d rows were compared", compared)
+	}
+	if len(hidden) > 1 || len(hidden) == 1 && !hidden[1] {
+		t.Errorf("the tables hide %v", hidden)
+	}
+	t.Logf("%d rows equal; the tables hide %v", compared, hidden)
+}
+
+// Inside a PID namespace the numbers are those of the namespace, and only its
+// processes are there.
+func TestTasksInPIDNamespace(t *testing.T) {
+	needRoot(t)
+	openedTasks(t)
+	cmd, out, _ := start(t, "tasks", func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	})
+	var list []Task
+	if err := json.NewDecoder(out).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	// The first number of a namespace may be hidden as that of the host is.
+	if len(list) > 1 || len(list) == 1 && (list[0].PID != 1 || list[0].PPID != 0 || list[0].Threads < 2 || list[0].Runtime == 0) {
+		t.Errorf("process %d is alone in its namespace, which has %+v", cmd.Process.Pid, list)
+	}
+}
+
+// Closing leaves nothing in the kernel.
+func TestTasksClose(t *testing.T) {
+	openedTasks(t)
+	before := len(bpfObjects(t, unix.Getpid()))
+	s, err := OpenTasks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(); err != nil {
+		t.Error(err)
+	}
+	if held := len(bpfObjects(t, unix.Getpid())); held <= before {
+		t.Errorf("%d objects are held while it is open, %d before", held, before)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := len(bpfObjects(t, unix.Getpid())); after != before {
+		t.Errorf("%d objects are held, %d before", after, before)
+	}
+}

@@ -1,0 +1,127 @@
+package proc
+
+import (
+	"bytes"
+	"slices"
+	"time"
+)
+
+// Task is what the kernel's own tables say of a process: what stat, status and statm
+// say as text. Process IDs are those of the reader's PID namespace.
+type Task struct {
+	PID, PPID    int32 // PPID 0: none
+	State        byte  // the letter of stat, of the leader
+	KernelThread bool
+	UID, EUID    uint32
+	Threads      int32
+	Nice         int32
+	Processor    int32
+	Start        uint64        // ns since boot, in the first time namespace
+	Runtime      time.Duration // on CPUs, all threads, ended ones included
+	Stack        uint64        // field 28 of stat
+	RSS, VMS     uint64        // bytes
+	Name         [16]byte      // ends at the first NUL
+}
+
+// TaskSource reads the tables.
+type TaskSource interface {
+	// ReadTasks returns every process by PID, bar some that the kernel may hide; the
+	// slice may be reused by the next call.
+	ReadTasks() ([]Task, error)
+}
+
+const (
+	// hiddenAge is how old the list of processes that the tables hide may be.
+	hiddenAge = 10 * time.Second
+	nsPerTick = uint64(time.Second / userHZ)
+)
+
+// ReadFrom makes scans take from the tables what they have. The rest comes from the
+// texts as before: details in slices, io and maps when asked for, and the processes
+// that the tables hide, looked for every 10 s. After the first error scans go on with
+// the texts alone; nil makes them do so at once.
+func (s *Scanner) ReadFrom(tables TaskSource) { s.tables, s.tablesErr, s.hiddenAt = tables, nil, 0 }
+
+// TablesError returns why scans left the tables, nil while they have not.
+func (s *Scanner) TablesError() error { return s.tablesErr }
+
+// readTasks reads the tables.
+func (s *Scanner) readTasks() {
+	s.tasks, s.taskAt = nil, 0
+	if s.tables == nil {
+		return
+	}
+	offset, err := s.fs.StartOffset()
+	if err == nil {
+		s.startOffset, s.tasksAt = uint64(offset), s.reader.clock()
+		s.tasks, err = s.tables.ReadTasks()
+	}
+	if err != nil {
+		s.tables, s.tablesErr, s.tasks = nil, err, nil
+	}
+}
+
+// listPIDs fills pids: those of the tables and those that they hide, or all.
+func (s *Scanner) listPIDs() error {
+	if s.tasks == nil {
+		return s.list()
+	}
+	if s.hiddenAt == 0 || s.reader.now-s.hiddenAt >= int64(hiddenAge) {
+		if err := s.list(); err != nil {
+			return err
+		}
+		s.hidden = s.hidden[:0]
+		for _, pid := range s.pids {
+			if s.taskOf(pid) == nil { // or it began since they were read
+				s.hidden = append(s.hidden, pid)
+			}
+		}
+		s.taskAt, s.hiddenAt = 0, s.reader.now
+	}
+	s.pids = append(s.pids[:0], s.hidden...)
+	for i := range s.tasks {
+		s.pids = append(s.pids, s.tasks[i].PID)
+	}
+	slices.Sort(s.pids)
+	s.pids = slices.Compact(s.pids)
+	return nil
+}
+
+// taskOf returns what the tables say of pid, nil if nothing, walking them in step
+// with the callers' numbers.
+func (s *Scanner) taskOf(pid int32) *Task {
+	for s.taskAt < len(s.tasks) && s.tasks[s.taskAt].PID < pid {
+		s.taskAt++
+	}
+	if s.taskAt == len(s.tasks) || s.tasks[s.taskAt].PID != pid {
+		return nil
+	}
+	return &s.tasks[s.taskAt]
+}
+
+// task makes a row of what the tables say, and tells whether that is all: nothing of
+// the texts is due, new or asked for.
+func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *known) bool {
+	if (t.State == 'Z' || t.State == 'X') && t.Threads > 1 {
+		return false // it lives on in threads, which have its memory
+	}
+	start := (t.Start + offset) / nsPerTick
+	id := ID{t.PID, start}
+	name, _, _ := bytes.Cut(t.Name[:], []byte{0})
+	switch {
+	case k.id != id, k.details == nil, r.now >= k.due, k.read <= r.oldest,
+		t.Stack != k.stack, t.UID != k.uid, t.EUID != k.euid,
+		!t.KernelThread && string(name) != k.details.Name, // of a kernel thread stat says more: what a worker does
+		want.IO,
+		(want.Maps || want.Mappings) && (r.now >= k.space.due || k.space.lacks(want)):
+		return false
+	}
+	*row = Row{
+		ID: id, UID: t.UID, EUID: t.EUID, State: t.State, KernelThread: t.KernelThread,
+		CPUTicks: uint64(t.Runtime) / nsPerTick, At: at, RSS: t.RSS, VMS: t.VMS,
+		Threads: t.Threads, Nice: t.Nice, Processor: t.Processor,
+		StartedAt: r.boot + ticksMS(start), Details: k.details,
+	}
+	k.ppid = t.PPID
+	return r.space(row, &k.space, want) == nil
+}
