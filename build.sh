@@ -365,6 +365,7 @@ test) tests ;;
 soak)
 	build
 	step "idle, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
+	step "faults, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 30m -v -run 'Vanish|ServerKilled' ./tests/e2e
 	step "storms, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run 'Storm|Killed|GroupStop' ./ptrace
 	step "runs, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run "ManyRuns|RunsInTurn|GreatOutput|OutputIsWhole|Timeouts|Storm" ./run
 	step "stacks as another unwinder has them" env COMPARE_INSTANTS=20 go test -count=1 -timeout 20m -v -run 'AsAnotherUnwinder|Browser' ./ptrace

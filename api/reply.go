@@ -102,6 +102,9 @@ func statusOf(err error) *httpError {
 	case errors.Is(err, fs.ErrPermission):
 		return &httpError{status: http.StatusUnprocessableEntity, code: "permission_denied", err: err,
 			message: "The kernel does not let procinsh read this: " + whatAllows(os.Geteuid() == 0, proc.MayTrace())}
+	case proc.OutOfDescriptors(err):
+		return &httpError{status: http.StatusUnprocessableEntity, code: "out_of_descriptors", err: err,
+			message: "procinsh may open no more files: close connections to it, or start it with a higher limit (ulimit -n, LimitNOFILE)."}
 	case errors.Is(err, watch.ErrFull):
 		return &httpError{status: http.StatusTooManyRequests, code: "too_many_streams", retryAfter: 5, err: err,
 			message: "All streams of this kind are in use: close one, or try again later."}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -589,6 +590,8 @@ func TestStatusOf(t *testing.T) {
 		{fmt.Errorf("read x: %w", proc.ErrUnmapped), 422, "unmapped"},
 		{fmt.Errorf("read x: %w: it is big-endian", proc.ErrNotELF), 422, "not_elf"},
 		{fmt.Errorf("read x: %w", fs.ErrNotExist), 422, "not_available"},
+		{&fs.PathError{Op: "open", Path: "/proc/1", Err: syscall.EMFILE}, 422, "out_of_descriptors"},
+		{fmt.Errorf("read x: %w", syscall.ENFILE), 422, "out_of_descriptors"},
 		{watch.ErrFull, 429, "too_many_streams"},
 		{watch.ErrStopping, 503, "stopping"},
 		{&proc.ParseError{File: "stat"}, 500, "internal"},

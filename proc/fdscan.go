@@ -198,7 +198,7 @@ func (w *hostWalk) open(path []byte) (int, bool) {
 		return dir, true
 	case errors.Is(err, fs.ErrPermission):
 		w.denied++
-	case err == unix.EMFILE || err == unix.ENFILE:
+	case OutOfDescriptors(err):
 		w.outOfFDs = true
 	}
 	return -1, false

@@ -132,3 +132,18 @@ func initStart() uint64 {
 	st, _ := parseStat(text)
 	return st.start
 }
+
+func FuzzHidingOf(f *testing.F) {
+	f.Add("24 1 0:22 / /proc rw,nosuid shared:5 - proc proc rw,hidepid=2\n")
+	f.Add("24 1 0:22 / /proc rw - proc - proc rw,hidepid=invisible,hidepid=0\n24 - proc\n")
+	f.Fuzz(func(t *testing.T, table string) {
+		switch got := hidingOf([]byte(table), "/proc"); got {
+		case HidesNothing, HidesContents, HidesOthers, HidesUntraced:
+			if got != HidesNothing && !strings.Contains(table, "hidepid=") {
+				t.Errorf("%q is said to hide with %q", table, got)
+			}
+		default:
+			t.Errorf("%q is read as %q", table, got)
+		}
+	})
+}

@@ -101,7 +101,8 @@ func (fs *FS) NewScanner() *Scanner {
 // out; so are those that may not be read, which Denied counts. A zombie is listed
 // with state Z and no memory.
 //
-// Errors: the directory of processes could not be read; ErrLeft.
+// Errors: the directory of processes could not be read; no descriptor is left to read
+// them with; ErrLeft.
 // Effect: none on the targets; cmdline takes their mmap lock for a moment.
 // Source: /proc/PID/{stat,status,statm}, and cmdline, exe, cgroup, io, maps.
 func (s *Scanner) Scan(want Want) ([]Row, error) {
@@ -133,6 +134,8 @@ func (s *Scanner) walk() ([]Row, error) {
 			s.rows, s.next = append(s.rows, row), append(s.next, k)
 		case err == ErrLeft:
 			return nil, err // s is somebody else's now
+		case OutOfDescriptors(err):
+			return nil, fmt.Errorf("read %s/%d: %w", s.fs.mount, pid, err) // the rest would look as if it had ended
 		case !vanished(err):
 			s.Denied++
 		}
@@ -282,4 +285,10 @@ func (fs *FS) parent(child ID, ppid int32) Opt[ID] {
 // vanished tells whether a file is missing because its process ended.
 func vanished(err error) bool {
 	return err == unix.ENOENT || err == unix.ESRCH || errors.Is(err, ErrGone)
+}
+
+// OutOfDescriptors tells whether a call failed because this process, or the host, may
+// open no more files.
+func OutOfDescriptors(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

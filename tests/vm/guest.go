@@ -60,6 +60,9 @@ func (b *built) machines(version string, short bool, only string) []machine {
 		two.steps = append(two.steps, test("package bpf", "/bin/bpf.test", "/src/bpf", "-test.skip="+ofTime))
 		one.steps = append(one.steps, test("package bpf, processor time", "/bin/bpf.test", "/src/bpf", "-test.run="+ofTime))
 	}
+	if b.has("sandbox") {
+		two.steps = append(two.steps, test("sandbox", "/bin/sandbox.test", "/"))
+	}
 	if b.has("sensors") {
 		skip := ofTime
 		if short { // what another kernel has little to say about

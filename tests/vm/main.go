@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 	short := set.Bool("short", false, "the short form of the tests")
 	only := set.String("run", "", "run only the tests that match")
 	cache := set.String("cache", defaultCache(), "where kernels and QEMU are kept")
-	parts := set.String("parts", "", "what to run: bpf, sensors, restricted, cost")
+	parts := set.String("parts", "", "what to run: bpf, sandbox, sensors, restricted, cost")
 	limit := set.Duration("timeout", 15*time.Minute, "for one machine, from power on to power off")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -68,9 +68,9 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	if *parts == "" {
-		*parts = "bpf,sensors,restricted,cost"
+		*parts = "bpf,sandbox,sensors,restricted,cost"
 		if *short { // the tests of package bpf ask much the same, and take longer
-			*parts = "sensors,restricted,cost"
+			*parts = "sandbox,sensors,restricted,cost"
 		}
 	}
 	b, err := build(ctx, strings.Split(*parts, ","))
@@ -143,6 +143,7 @@ func build(ctx context.Context, parts []string) (*built, error) {
 		{"init", []string{"go", "build", "-trimpath", "-o", "", "./tests/vm/init"}},
 		{"bin/procinsh", []string{"go", "build", "-trimpath", "-o", "", "."}},
 		{"bin/bpf.test", []string{"go", "test", "-c", "-trimpath", "-o", "", "./bpf"}},
+		{"bin/sandbox.test", []string{"go", "test", "-c", "-trimpath", "-o", "", "./sandbox"}},
 		{"bin/sensors.test", []string{"go", "test", "-c", "-trimpath", "-o", "", "./tests/sensors"}},
 		{"bin/fixture", []string{"gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", "", "tests/sensors/testdata/fixture.c"}},
 		{"bin/sensors", []string{"go", "-C", "tests/bench", "build", "-trimpath", "-o", "", "./sensors"}},
