@@ -149,7 +149,7 @@ func (r *remote) Output(ctx context.Context, q launcher.OutputQuery) (launcher.O
 	_, err := r.ask(ctx, "GET", runPath(q.ID, "/output?"+v.Encode()), nil, &a)
 	o := launcher.Output{From: a.From, Next: a.Next, Dropped: a.Dropped, EOF: a.EOF}
 	for _, c := range a.Chunks {
-		o.Chunks = append(o.Chunks, launcher.Chunk{Stream: launcher.Stream(c.Stream), Data: []byte(c.Text)})
+		o.Chunks = append(o.Chunks, launcher.Chunk{Stream: launcher.Stream(c.Stream), From: c.From, Data: []byte(c.Text)})
 	}
 	return o, err
 }

@@ -81,6 +81,14 @@ func (s *Server) licensesPage(w http.ResponseWriter, r *http.Request) error {
 	return s.file(w, r, licensesFile)
 }
 
+// runsPage serves the page of all runs and of one, which is there without --runs too and
+// says that they are off. Its terminal makes style elements of its own: this page alone
+// may have them.
+func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Security-Policy", runsSecurityPolicy)
+	return s.file(w, r, pageFile)
+}
+
 // processPage serves the page of one process, which finds out itself whether the
 // process is there.
 func (s *Server) processPage(w http.ResponseWriter, r *http.Request) error {

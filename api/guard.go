@@ -9,8 +9,15 @@ import (
 	"strings"
 )
 
-// contentSecurityPolicy lets a page load its own files and nothing else.
-const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'; trusted-types procinsh"
+// contentSecurityPolicy lets a page load its own files and nothing else;
+// runsSecurityPolicy adds style elements made by scripts.
+const (
+	contentSecurityPolicy = policyStart + "style-src 'self'" + policyEnd
+	runsSecurityPolicy    = policyStart + "style-src 'self' 'unsafe-inline'" + policyEnd
+
+	policyStart = "default-src 'none'; script-src 'self'; "
+	policyEnd   = "; img-src 'self' data:; connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'; trusted-types procinsh"
+)
 
 // setHeaders sets what every answer carries, refusals included.
 func setHeaders(h http.Header) {

@@ -105,6 +105,7 @@ func TestGuard(t *testing.T) {
 		{"typed address", v4, "GET", "/", "localhost:8080", []string{"Sec-Fetch-Site", "none"}, ok},
 		{"followed link", v4, "GET", "/", "localhost:8080", with("Sec-Fetch-Site", "cross-site"), ok},
 		{"followed link to a process", v4, "GET", "/process/7", "localhost:8080", with("Sec-Fetch-Site", "same-site"), ok},
+		{"followed link to a run", v4, "GET", "/runs/web", "localhost:8080", with("Sec-Fetch-Site", "same-site"), ok},
 		{"followed link to the space", v4, "GET", "/space", "localhost:8080", with("Sec-Fetch-Site", "same-site"), ok},
 		{"followed link to the API", v4, "GET", "/api/processes", "localhost:8080", with("Sec-Fetch-Site", "cross-site"), fetch},
 		{"followed link to an asset", v4, "GET", "/assets/plain.txt", "localhost:8080", with("Sec-Fetch-Site", "cross-site"), fetch},

@@ -23,6 +23,8 @@ var routes = []struct {
 	{"GET", "/process/{pid}", false, (*Server).processPage},
 	{"GET", "/space", false, (*Server).spacePage},
 	{"GET", "/licenses", false, (*Server).licensesPage},
+	{"GET", "/runs", false, (*Server).runsPage},
+	{"GET", "/runs/{id}", false, (*Server).runsPage},
 	{"GET", "/api/config", false, (*Server).getConfig},
 	{"GET", "/api/loading", false, (*Server).getLoading},
 	{"GET", "/api/processes", false, (*Server).getProcesses},
@@ -78,7 +80,8 @@ func Routes() []Route {
 
 // isPage tells whether a path is one that people open.
 func isPage(path string) bool {
-	return path == "/" || path == "/space" || path == "/licenses" || strings.HasPrefix(path, "/process/")
+	return path == "/" || path == "/space" || path == "/licenses" || path == "/runs" || strings.HasPrefix(path, "/runs/") ||
+		strings.HasPrefix(path, "/process/")
 }
 
 func isStream(path string) bool {

@@ -272,7 +272,7 @@ func (s *Server) getRunOutput(w http.ResponseWriter, r *http.Request, q query) e
 	}
 	a := RunOutput{From: o.From, Next: o.Next, Dropped: o.Dropped, EOF: o.EOF, Chunks: []RunChunk{}}
 	for _, c := range o.Chunks {
-		a.Chunks = append(a.Chunks, RunChunk{Stream: string(c.Stream), Text: c.Text()})
+		a.Chunks = append(a.Chunks, RunChunk{Stream: string(c.Stream), From: c.From, Text: c.Text()})
 	}
 	replyValue(w, r, a)
 	return nil
@@ -461,11 +461,19 @@ func (s *Server) getRunCapabilities(w http.ResponseWriter, r *http.Request, _ qu
 }
 
 // streamRuns is GET /api/runs/events. A client that comes back says with Last-Event-ID
-// where it was and gets what it missed, or a gap that says how much is lost.
+// where it was and gets what it missed, or a gap that says how much is lost. A page says
+// it with last_event_id: it cannot set a header of a stream that it opens.
 func (s *Server) streamRuns(w http.ResponseWriter, r *http.Request, q query) error {
 	scope, _, err := q.one("scope")
 	if err != nil {
 		return err
+	}
+	since, given, err := q.one("last_event_id")
+	if err != nil {
+		return err
+	}
+	if text := r.Header.Get("Last-Event-ID"); text != "" {
+		since, given = text, true
 	}
 	events := s.runs.Events()
 	last, leave, err := events.Enter()
@@ -473,9 +481,9 @@ func (s *Server) streamRuns(w http.ResponseWriter, r *http.Request, q query) err
 		return err
 	}
 	defer leave()
-	if text := r.Header.Get("Last-Event-ID"); text != "" {
-		if last, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return badRequest("invalid_last_event_id", "The header Last-Event-ID has to be the number of an event.")
+	if given {
+		if last, err = strconv.ParseUint(since, 10, 64); err != nil {
+			return badRequest("invalid_last_event_id", "Last-Event-ID has to be the number of an event.")
 		}
 	}
 	st, err := s.openStream(w, r)

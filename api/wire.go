@@ -910,6 +910,7 @@ type RunOutput struct {
 // RunChunk is a piece of output of one stream.
 type RunChunk struct {
 	Stream string `json:"stream"` // stdout stderr terminal
+	From   int64  `json:"from"`   // offset of its first byte
 	Text   string `json:"text"`
 }
 

@@ -23,10 +23,10 @@ func TestRing(t *testing.T) {
 	r.write(Stderr, []byte("abcdef"))
 	r.write(Stdout, []byte("XY"))
 	o, _ := r.read(0, 100, "")
-	if o.From != 2 || o.Dropped != 2 || o.Next != 18 || o.EOF || len(o.Chunks) != 3 || string(o.Chunks[0].Data) != "23456789" || o.Chunks[1].Stream != Stderr {
+	if o.From != 2 || o.Dropped != 2 || o.Next != 18 || o.EOF || len(o.Chunks) != 3 || string(o.Chunks[0].Data) != "23456789" || o.Chunks[0].From != 2 || o.Chunks[1].Stream != Stderr {
 		t.Errorf("got %+v", o)
 	}
-	if o, _ := r.read(0, 100, Stderr); len(o.Chunks) != 1 || string(o.Chunks[0].Data) != "abcdef" || o.Next != 18 {
+	if o, _ := r.read(0, 100, Stderr); len(o.Chunks) != 1 || string(o.Chunks[0].Data) != "abcdef" || o.Chunks[0].From != 10 || o.Next != 18 {
 		t.Errorf("of one stream: %+v", o)
 	}
 	if o, _ := r.read(5, 3, ""); string(o.Chunks[0].Data) != "567" || o.Next != 8 {

@@ -28,6 +28,7 @@ const (
 // Chunk is a piece of output of one stream.
 type Chunk struct {
 	Stream Stream `json:"stream"`
+	From   int64  `json:"from"` // offset of its first byte
 	Data   []byte `json:"data"`
 }
 
@@ -181,7 +182,7 @@ func (r *ring) read(since int64, limit int, only Stream) (o Output, wake <-chan 
 		}
 		from, to := max(m.at, o.From), min(end, o.Next)
 		if from < to && (only == "" || only == m.stream) {
-			o.Chunks = append(o.Chunks, Chunk{m.stream, r.copy(from, to)})
+			o.Chunks = append(o.Chunks, Chunk{m.stream, from, r.copy(from, to)})
 		}
 	}
 	o.EOF = r.ended && o.Next == r.next

@@ -18,6 +18,7 @@ const BUDGETS = {
   core: 40,
   process: 45,
   space: 175,
+  runs: 110,
   'process/sections': 36,
   'process/flameview': 9,
   'list/preview': 3,
@@ -25,9 +26,11 @@ const BUDGETS = {
   'list/sheets': 4,
   filterhelp: 1,
   sheets: 3,
+  'runs/terminal': 90,
   'first load of /': 220,
   'first load of /process': 220,
   'first load of /space': 220,
+  'first load of /runs': 220,
 };
 
 // sweep removes what older builds left, last of all: a page that is open keeps working
@@ -149,6 +152,7 @@ const others = await esbuild.build({
     style: 'src/style.css',
     process: 'src/process/process.css',
     space: 'src/space/space.css',
+    runs: 'src/runs/runs.css',
   },
   format: 'iife',
   entryNames: '[name]-[hash]',
@@ -169,6 +173,7 @@ const replace = {
   '@style.css@': output('src/style.css'),
   '@process.css@': output('src/process/process.css'),
   '@space.css@': output('src/space/space.css'),
+  '@runs.css@': output('src/runs/runs.css'),
   '@app.js@': output('src/app.tsx'),
 };
 for (const [mark, file] of Object.entries(replace)) html = html.replace(mark, `/assets/${basename(file)}`);
@@ -205,7 +210,13 @@ const weigh = (files) => [...files].reduce((sum, file) => sum + (sizes.get(basen
 const core = closure(output('src/app.tsx'));
 const process_ = new Set([...closure(output('src/process/page.tsx'))].filter((file) => !core.has(file)));
 const space = new Set([...closure(output('src/space/page.tsx')), workerFile].filter((file) => !core.has(file)));
-const styles = ['src/style.css', 'src/process/process.css', 'src/space/space.css'].map(output);
+// All of the page of the runs, its terminal too.
+const runs = new Set(
+  ['src/runs/page.tsx', 'src/runs/terminal.ts']
+    .flatMap((entry) => [...closure(output(entry))])
+    .filter((file) => !core.has(file)),
+);
+const styles = ['src/style.css', 'src/process/process.css', 'src/space/space.css', 'src/runs/runs.css'].map(output);
 const always = ['index.html', output('src/theme.ts'), ...styles];
 // What is loaded later, each by itself: its name is the path of its source.
 const later = Object.entries(modules.metafile.outputs).flatMap(([file, { entryPoint }]) => {
@@ -218,9 +229,11 @@ const totals = {
   core: weigh(core),
   process: weigh(process_),
   space: weigh(space),
+  runs: weigh(runs),
   'first load of /': weigh([...always, ...core]),
   'first load of /process': weigh([...always, ...core, ...process_]),
   'first load of /space': weigh([...always, ...core, ...space]),
+  'first load of /runs': weigh([...always, ...core, ...runs]),
 };
 
 for (const [name, { raw, gz }] of [...sizes].sort()) {

@@ -33,7 +33,7 @@ const LAYERS = [
   },
   {
     name: 'pages',
-    files: /^(list|process|space)\//,
+    files: /^(list|process|space|runs)\//,
     within: true,
     why: 'pages know the parts, never the app that shows them',
   },
@@ -51,6 +51,11 @@ const ONLY = [
     module: /^three(\/|$)/,
     file: /^space\/scene\.ts$/,
     why: 'three is wrapped in one file so that it can be replaced',
+  },
+  {
+    module: /^@xterm\//,
+    file: /^runs\/terminal\.ts$/,
+    why: 'xterm is wrapped in one file so that it can be replaced',
   },
 ];
 

@@ -394,8 +394,8 @@ func TestRunID(t *testing.T) {
 // A client that comes back gets what it missed.
 func TestEventsReplay(t *testing.T) {
 	s := start(t, 0, "--runs")
-	events := func(last string, want int) (ids []string, kinds []string) {
-		q, err := http.NewRequest("GET", s.url+"/api/runs/events", nil)
+	events := func(query, last string, want int) (ids []string, kinds []string) {
+		q, err := http.NewRequest("GET", s.url+"/api/runs/events"+query, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -421,12 +421,14 @@ func TestEventsReplay(t *testing.T) {
 	for range 2 {
 		s.create(api.RunRequest{Argv: []string{"true"}, WaitMS: 60_000})
 	}
-	ids, kinds := events("0", 4)
+	ids, kinds := events("", "0", 4)
 	if !slices.Equal(ids, []string{"1", "2", "3", "4"}) || !slices.Equal(kinds, []string{"run.started", "run.exited", "run.started", "run.exited"}) {
 		t.Errorf("got %v %v", ids, kinds)
 	}
-	if ids, _ := events("3", 1); !slices.Equal(ids, []string{"4"}) {
-		t.Errorf("after 3: %v", ids)
+	for query, last := range map[string]string{"": "3", "?last_event_id=3": "", "?last_event_id=1": "3"} { // the header is the newer one
+		if ids, _ := events(query, last, 1); !slices.Equal(ids, []string{"4"}) {
+			t.Errorf("after 3 (%s): %v", query, ids)
+		}
 	}
 }
 

@@ -30,6 +30,15 @@ const Space = lazy(async () => {
   }
 });
 
+const Runs = lazy(async () => {
+  try {
+    return (await import('./runs/page')).RunsPage;
+  } catch (cause) {
+    refuse('The page of the runs could not be loaded. Is the server still running?');
+    throw cause;
+  }
+});
+
 const Process = signal<ComponentType<ProcessPageProps> | null>(null);
 
 // target is the process the address names, once its start time is known.
@@ -157,6 +166,14 @@ function App() {
           },
         },
         {
+          keys: 'g r',
+          label: 'go to the runs',
+          group: 'Everywhere',
+          run: () => {
+            if (route.value.page !== 'runs') navigate('/runs');
+          },
+        },
+        {
           keys: 'F6',
           label: 'next region',
           group: 'Everywhere',
@@ -180,12 +197,14 @@ function App() {
   const wantsProcess = route.value.page === 'process' && !refused.value;
   const showProcess = wantsProcess && (ready.value || direct.value);
   const isSpace = route.value.page === 'space';
+  const isRuns = route.value.page === 'runs' && !refused.value;
   const identity = target.value;
   const Page = Process.value;
   return (
     <>
       {isSpace && <Space />}
-      {!showProcess && !isSpace && <ListPage active={!wantsProcess} />}
+      {isRuns && <Runs />}
+      {!showProcess && !isSpace && !isRuns && <ListPage active={!wantsProcess} />}
       {wantsProcess && identity && Page && (
         <Page
           key={`${identity.pid}@${identity.start_time_ticks}`}

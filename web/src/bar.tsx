@@ -29,7 +29,7 @@ export function PlaceLink(props: { href: string; current?: boolean; children: Co
 // stand after the places (the list's filter), lamps and actions at the right end.
 export function TopBar(props: {
   title: string;
-  page: 'list' | 'process' | 'space';
+  page: 'list' | 'process' | 'space' | 'runs';
   children?: ComponentChildren;
   lamps?: ComponentChildren;
   actions?: ComponentChildren;
@@ -47,6 +47,9 @@ export function TopBar(props: {
         </PlaceLink>
         <PlaceLink href="/space" current={props.page === 'space'}>
           Space
+        </PlaceLink>
+        <PlaceLink href="/runs" current={props.page === 'runs'}>
+          Runs
         </PlaceLink>
       </nav>
       {props.children}

@@ -11,14 +11,20 @@
 
 import type { ProcessSummary } from './wire.gen';
 
-// Subject is what a filter looks at: a process, and its text in lower case, which is
+/** Named is what words are looked for in. */
+export interface Named {
+  name: string;
+  command_line: readonly string[] | null;
+}
+
+// Subject is what a filter looks at: a process or a run, and its text in lower case, which is
 // made once a change rather than once a look.
-export interface Subject {
-  summary: ProcessSummary;
+export interface Subject<P = ProcessSummary> {
+  summary: P;
   lower: string;
 }
 
-export interface Term {
+export interface Term<P = ProcessSummary> {
   // text as typed, with its minus and quotes.
   text: string;
   from: number;
@@ -28,28 +34,33 @@ export interface Term {
   // chip says that it is a whole key term, shown as one piece.
   chip: boolean;
   error: string | null;
-  matches: (subject: Subject, now: number) => boolean;
+  matches: (subject: Subject<P>, now: number) => boolean;
 }
 
-export interface Filter {
+export interface Filter<P = ProcessSummary> {
   text: string;
-  terms: Term[];
+  terms: Term<P>[];
   // null when everything matches.
-  test: ((subject: Subject, now: number) => boolean) | null;
+  test: ((subject: Subject<P>, now: number) => boolean) | null;
 }
 
 type Kind = 'text' | 'exact' | 'bytes' | 'percent' | 'age' | 'count' | 'yes' | 'state';
 
-export interface Key {
+export interface Key<P = ProcessSummary> {
   kind: Kind;
-  // text gives the candidates of a text key; number the figure of the others.
-  texts?: (p: ProcessSummary) => readonly (string | null)[];
-  number?: (p: ProcessSummary, now: number) => number | null;
+  // texts gives the candidates of a text key, flag the answer of yes or no, number the
+  // figure of the others.
+  texts?: (p: P) => readonly (string | null)[];
+  flag?: (p: P) => boolean;
+  number?: (p: P, now: number) => number | null;
   help: string;
 }
 
 /** A grammar names the keys of one page. */
-export type Grammar = Readonly<Record<string, Key>>;
+export type Grammar<P = ProcessSummary> = Readonly<Record<string, Key<P>>>;
+
+/** AnyGrammar is one whose subjects do not matter: to parse and to explain. */
+export type AnyGrammar = Grammar<never>;
 
 export const KEYS: Grammar = {
   pid: { kind: 'count', number: (p) => p.identity.pid, help: 'pid:3310' },
@@ -72,7 +83,7 @@ export const KEYS: Grammar = {
   write: { kind: 'bytes', number: (p) => p.write_bytes_rate, help: 'write>1M' },
   tty: { kind: 'text', texts: (p) => [p.tty], help: 'tty:pts' },
   run: { kind: 'exact', texts: (p) => [p.run_id], help: 'run:web' },
-  kernel: { kind: 'yes', help: 'kernel:yes' },
+  kernel: { kind: 'yes', flag: (p) => p.kernel_thread, help: 'kernel:yes' },
 };
 
 export const KNOWN_KEYS = Object.keys(KEYS);
@@ -88,12 +99,12 @@ const STATE_WORDS: Record<string, string> = {
 };
 
 // keyHelp shows how a key is used: "user:root".
-export function keyHelp(key: string, keys: Grammar = KEYS): string {
+export function keyHelp(key: string, keys: AnyGrammar = KEYS): string {
   return keys[key]?.help ?? `${key}:`;
 }
 
 // lowerText is what words are looked for in: name, a line feed, the command.
-export function lowerText(p: ProcessSummary): string {
+export function lowerText(p: Named): string {
   return `${p.name}\n${p.command_line === null ? '' : p.command_line.join(' ')}`.toLowerCase();
 }
 
@@ -196,12 +207,12 @@ function near(value: number, wanted: number, kind: Kind): boolean {
   return Math.abs(value - wanted) <= wanted * 0.05;
 }
 
-type Test = (subject: Subject, now: number) => boolean;
+type Test<P> = (subject: Subject<P>, now: number) => boolean;
 
-function wordTest(value: string): Test {
+function wordTest<P extends Named>(value: string): Test<P> {
   const tests = alternatives(value)
     .filter((part) => part !== '')
-    .map((part): Test => {
+    .map((part): Test<P> => {
       if (isRegex(part)) {
         const pattern = regex(part);
         return ({ summary }) =>
@@ -213,10 +224,10 @@ function wordTest(value: string): Test {
         return subject.lower.includes(word);
       };
     });
-  return tests.length === 1 ? (tests[0] as Test) : (s, now) => tests.some((test) => test(s, now));
+  return tests.length === 1 ? (tests[0] as Test<P>) : (s, now) => tests.some((test) => test(s, now));
 }
 
-function textTest(key: Key, value: string): Test {
+function textTest<P>(key: Key<P>, value: string): Test<P> {
   const texts = key.texts ?? (() => []);
   const tests = alternatives(value).map((part): ((text: string) => boolean) => {
     if (isRegex(part)) {
@@ -236,7 +247,7 @@ function textTest(key: Key, value: string): Test {
   return ({ summary }) => texts(summary).some((text) => text !== null && tests.some((test) => test(text)));
 }
 
-function numberTest(key: Key, op: string, value: string): Test {
+function numberTest<P>(key: Key<P>, op: string, value: string): Test<P> {
   const figure = key.number ?? (() => null);
   if (op !== ':') {
     const wanted = amount(value, key.kind);
@@ -264,29 +275,30 @@ function numberTest(key: Key, op: string, value: string): Test {
   };
 }
 
-function keyTest(name: string, op: string, value: string, keys: Grammar): Test {
+function keyTest<P>(name: string, op: string, value: string, keys: Grammar<P>): Test<P> {
   const key = Object.hasOwn(keys, name) ? keys[name] : undefined;
   if (!key) throw new Error(`unknown key ${name}: known are ${Object.keys(keys).join(' ')}`);
   if (value === '') throw new Error(`${name} needs a value, as in ${key.help}`);
-  if (key.kind === 'yes') {
+  const { flag } = key;
+  if (flag) {
     if (op !== ':' || !/^(yes|no)$/i.test(value)) throw new Error(`${name} is yes or no`);
     const wanted = value.toLowerCase() === 'yes';
-    return ({ summary }) => summary.kernel_thread === wanted;
+    return ({ summary }) => flag(summary) === wanted;
   }
   if (key.number) return numberTest(key, op, value);
   if (op !== ':') throw new Error(`${name} cannot be compared, use ${key.help}`);
   return textTest(key, value);
 }
 
-const always: Test = () => true;
+const always = () => true;
 
-function parseTerm(piece: { text: string; from: number; to: number }, keys: Grammar): Term {
+function parseTerm<P extends Named>(piece: { text: string; from: number; to: number }, keys: Grammar<P>): Term<P> {
   const negative = piece.text.length > 1 && piece.text.startsWith('-');
   const body = negative ? piece.text.slice(1) : piece.text;
   const match = /^([a-z]\w*)(:|>=|<=|>|<)(.*)$/is.exec(body);
-  const term: Term = { ...piece, negative, key: null, chip: false, error: null, matches: always };
+  const term: Term<P> = { ...piece, negative, key: null, chip: false, error: null, matches: always };
   try {
-    let test: Test;
+    let test: Test<P>;
     if (match) {
       const name = (match[1] as string).toLowerCase();
       term.key = name;
@@ -310,6 +322,8 @@ export function kernelNamed(filter: Filter): boolean {
   return filter.terms.some((term) => term.key === 'kernel' && !term.error);
 }
 
+export function parseFilter(text: string): Filter;
+export function parseFilter<P extends Named>(text: string, keys: Grammar<P> | undefined): Filter<P>;
 export function parseFilter(text: string, keys: Grammar = KEYS): Filter {
   const terms = split(text).map((piece) => parseTerm(piece, keys));
   const active = terms.filter((term) => term.matches !== always);

@@ -1,10 +1,10 @@
 // What stands under the filter line: the grammar, and what of it was not understood.
 
-import { type Grammar, keyHelp, type Term } from './filter';
+import { type AnyGrammar, keyHelp, type Term } from './filter';
 import { visible } from './format';
 
 // Wrong names a term that cannot be understood, and what would be.
-export function Wrong(props: { terms: readonly Term[]; keys: Grammar }) {
+export function Wrong(props: { terms: readonly Term<never>[]; keys: AnyGrammar }) {
   return (
     <div class="filter-help filter-wrong" id="filter-help" role="alert">
       {props.terms.map((term) => (
@@ -19,7 +19,7 @@ export function Wrong(props: { terms: readonly Term[]; keys: Grammar }) {
   );
 }
 
-export function Help(props: { keys: Grammar }) {
+export function Help(props: { keys: AnyGrammar }) {
   return (
     <div class="filter-help" id="filter-help">
       <p class="filter-line">

@@ -3,7 +3,7 @@
 
 import { type Signal, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { type Grammar, parseFilter, split } from './filter';
+import { type AnyGrammar, parseFilter, split } from './filter';
 import { visible } from './format';
 import { lazy } from './lazy';
 
@@ -11,7 +11,7 @@ import { lazy } from './lazy';
 export interface Filtered {
   query: Signal<string>;
   open: Signal<boolean>; // narrow: the filter has its own row
-  keys: Grammar;
+  keys: AnyGrammar;
   example: string; // placeholder of the empty line
   enter?: () => void; // Enter in the line, after what was typed is taken
 }

@@ -1,6 +1,7 @@
 // Requests to the server. Every one names its target in full (pid and start time),
 // and a Latest drops the answer of any request but the newest.
 
+import { shellQuote } from './format';
 import type { ErrorAnswer, Identity } from './wire.gen';
 
 export class HTTPError extends Error {
@@ -58,23 +59,42 @@ export interface GetOptions {
   signal?: AbortSignal;
 }
 
-// getJSON asks once. It throws HTTPError, also when the server cannot be reached (status 0).
-export async function getJSON<T>(path: string, options: GetOptions = {}): Promise<T> {
-  let answer: Response;
+async function ask(url: string, init: RequestInit): Promise<Response> {
   try {
-    answer = await fetch(address(path, options.identity, options.params), {
-      headers: { Accept: 'application/json' },
-      credentials: 'same-origin',
-      cache: 'no-store',
-      signal: options.signal ?? null,
-    });
+    return await fetch(url, { credentials: 'same-origin', cache: 'no-store', ...init });
   } catch (cause) {
-    if (options.signal?.aborted) throw cause;
+    if (init.signal?.aborted) throw cause;
     throw new HTTPError(0, 'unreachable', 'The server cannot be reached.');
   }
+}
+
+// getJSON asks once. It throws HTTPError, also when the server cannot be reached (status 0).
+export async function getJSON<T>(path: string, options: GetOptions = {}): Promise<T> {
+  const answer = await ask(address(path, options.identity, options.params), {
+    headers: { Accept: 'application/json' },
+    signal: options.signal ?? null,
+  });
   if (!answer.ok) throw await errorFrom(answer);
   return (await answer.json()) as T;
 }
+
+// sendJSON changes something once. It gives the answer as it is, also a refusal: there
+// the body may say more than an error. It throws HTTPError when none came.
+export function sendJSON(method: 'POST' | 'DELETE', path: string, body?: unknown): Promise<Response> {
+  return ask(path, {
+    method,
+    headers: { Accept: 'application/json', ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+    body: body === undefined ? null : JSON.stringify(body),
+  });
+}
+
+// loopback is this server for a command line on its host: no name, no secret.
+export const loopback = (): string =>
+  `${location.protocol}//127.0.0.1${location.port === '' ? '' : `:${location.port}`}`;
+
+// curlPost is a command line for the same request; body is JSON.
+export const curlPost = (path: string, body: string): string =>
+  `curl -s -H 'Content-Type: application/json' -d ${shellQuote(body)} ${shellQuote(loopback() + path)}`;
 
 // Latest runs requests of which only the newest counts: starting one aborts the one
 // before, and an answer that comes all the same is dropped.

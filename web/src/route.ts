@@ -6,6 +6,8 @@ import type { Identity } from './wire.gen';
 export type Route =
   | { page: 'list' }
   | { page: 'space' }
+  // id is null for all runs; hash is the part that is shown.
+  | { page: 'runs'; id: string | null; hash: string }
   // start is null when the link named a pid only; hash is the text after '#'.
   | { page: 'process'; pid: number; start: number | null; hash: string }
   | { page: 'unknown'; path: string };
@@ -13,6 +15,8 @@ export type Route =
 export function parseRoute(path: string, search: string, hash: string): Route {
   if (path === '/') return { page: 'list' };
   if (path === '/space') return { page: 'space' };
+  const run = /^\/runs(?:\/([A-Za-z0-9_-]{1,64}))?$/.exec(path);
+  if (run) return { page: 'runs', id: run[1] ?? null, hash: hash.replace(/^#/, '') };
   const match = /^\/process\/([1-9]\d{0,9})$/.exec(path);
   if (match?.[1]) {
     const start = new URLSearchParams(search).get('start');
@@ -27,12 +31,23 @@ export function processPath(identity: Identity): string {
   return `/process/${identity.pid}?start=${identity.start_time_ticks}`;
 }
 
+// runPath is the link of one run.
+export const runPath = (id: string): string => `/runs/${id}`;
+
+const isRuns = (path: string): boolean => path === '/runs' || path.startsWith('/runs/');
+
 const here = () => parseRoute(location.pathname, location.search, location.hash);
 
 export const route = signal<Route>(here());
 
-// navigate moves to a page of ours and adds a step to the history.
+// navigate moves to a page of ours and adds a step to the history. The runs have a
+// content policy of their own, which comes with the page: to them and from them the page
+// is loaded anew.
 export function navigate(href: string): void {
+  if (isRuns(location.pathname) !== isRuns(new URL(href, location.href).pathname)) {
+    location.assign(href);
+    return;
+  }
   history.pushState(null, '', href);
   route.value = here();
 }

@@ -2,7 +2,13 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
 // Sheet is a modal dialog for what is not live: keys, settings, columns.
-export function Sheet(props: { title: string; open: boolean; close: () => void; children: ComponentChildren }) {
+export function Sheet(props: {
+  title: string;
+  open: boolean;
+  close: () => void;
+  class?: string;
+  children: ComponentChildren;
+}) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = element.current;
@@ -13,7 +19,7 @@ export function Sheet(props: { title: string; open: boolean; close: () => void; 
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: a press beside the sheet closes it; the key for that is Escape.
     <dialog
-      class="sheet"
+      class={props.class === undefined ? 'sheet' : `sheet ${props.class}`}
       ref={element}
       aria-label={props.title}
       onClose={props.close}

@@ -30,6 +30,8 @@ export interface Source {
   // opened is called before the first event of each connection: what it will send
   // is whole, so what an older one left half done must go.
   opened?(): void;
+  // quiet: events come only when something happens, so an open connection is live.
+  quiet?: boolean;
   // poll asks once for the same facts; it may throw HTTPError.
   poll?(): Promise<void>;
 }
@@ -151,16 +153,21 @@ export class Live {
     const source = this.env.connect(url);
     this.source = source;
     let first = true;
+    // heard is false once this connection counts no more.
+    const heard = (): boolean => {
+      if (mine === this.generation && first) {
+        first = false;
+        this.what.opened?.();
+      }
+      if (mine !== this.generation) return false;
+      this.heard.value = this.env.now();
+      if (this.state.value.kind !== 'live') this.state.value = { kind: 'live' };
+      return true;
+    };
+    if (this.what.quiet) source.addEventListener('open', () => void heard());
     for (const name of this.what.events) {
       source.addEventListener(name, (message) => {
-        if (mine !== this.generation) return;
-        if (first) {
-          first = false;
-          this.what.opened?.();
-          if (mine !== this.generation) return;
-        }
-        this.heard.value = this.env.now();
-        if (this.state.value.kind !== 'live') this.state.value = { kind: 'live' };
+        if (!heard()) return;
         this.what.event(name, JSON.parse(message.data));
         answered.value = true;
       });

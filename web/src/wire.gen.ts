@@ -906,6 +906,7 @@ export interface RunOutput {
 // RunChunk is a piece of output of one stream.
 export interface RunChunk {
 	stream: string; // stdout stderr terminal
+	from: number; // offset of its first byte
 	text: string;
 }
 

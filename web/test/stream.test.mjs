@@ -290,3 +290,21 @@ test('stop gives everything back and can be started again', async () => {
   await settle();
   assert.equal(env.open.length, 1);
 });
+
+test('a stream that is quiet by nature is live once it is open', async () => {
+  const env = new Env();
+  let opened = 0;
+  const what = { url: () => '/quiet', events: ['news'], event: () => {}, opened: () => opened++ };
+  for (const quiet of [true, false]) {
+    opened = 0;
+    const live = new Live({ ...what, quiet }, env);
+    live.start();
+    await new Promise((done) => setImmediate(done));
+    env.last.handlers.open?.({});
+    assert.equal(live.state.value.kind, quiet ? 'live' : 'connecting');
+    env.last.send('news', 1);
+    assert.equal(live.state.value.kind, 'live');
+    assert.equal(opened, 1, 'once a connection');
+    live.stop();
+  }
+});

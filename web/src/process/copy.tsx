@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { announce } from '../announce';
 import { shellQuote, tsvField } from '../format';
-import { address, type Params } from '../http';
+import { address, loopback, type Params } from '../http';
 import type { Identity } from '../wire.gen';
 
 // copyText puts text on the clipboard; a page without the permission uses a field of its own.
@@ -25,10 +25,9 @@ export async function copyText(text: string, what: string): Promise<boolean> {
   return done;
 }
 
-// curlOf is a command line for the same answer: the loopback address, and no secrets.
+// curlOf is a command line for the same answer.
 export function curlOf(path: string, identity: Identity | null, params: Params = {}): string {
-  const port = location.port === '' ? '' : `:${location.port}`;
-  return `curl -s ${shellQuote(`http://127.0.0.1${port}${address(path, identity, params)}`)}`;
+  return `curl -s ${shellQuote(loopback() + address(path, identity, params))}`;
 }
 
 export function tsvOf(head: readonly string[], rows: readonly (readonly (string | number | null)[])[]): string {

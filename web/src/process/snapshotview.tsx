@@ -2,7 +2,8 @@
 // to the target; the answer says what it cost.
 
 import { useEffect, useMemo } from 'preact/hooks';
-import { ago, clockMs, count, shellQuote, visible } from '../format';
+import { ago, clockMs, count, visible } from '../format';
+import { curlPost } from '../http';
 import { bindKeys } from '../keys';
 import { lazy } from '../lazy';
 import { plainClick, processPath } from '../route';
@@ -335,7 +336,7 @@ export function Snapshot(props: { shared: Shared }) {
                   { name: 'text', text: () => snapshotText(answer) },
                   { name: 'this thread', text: () => (thread === null ? '' : threadText(thread)) },
                   { name: 'JSON', text: () => JSON.stringify(answer, null, 2) },
-                  { name: 'curl', text: () => curlPost(requestBody(identity)) },
+                  { name: 'curl', text: () => curlPost('/api/processes/snapshot', requestBody(identity)) },
                 ]}
               />
             )}
@@ -377,12 +378,4 @@ export function Snapshot(props: { shared: Shared }) {
       )}
     </PanelBox>
   );
-}
-
-// curlPost is a command line for the same request: the loopback address, and no secrets.
-function curlPost(body: string): string {
-  const port = location.port === '' ? '' : `:${location.port}`;
-  return `curl -s -H 'Content-Type: application/json' -d ${shellQuote(body)} ${shellQuote(
-    `http://127.0.0.1${port}/api/processes/snapshot`,
-  )}`;
 }
