@@ -268,6 +268,7 @@ tests() {
 	step "test binaries for Linux 6.1" guest_begin -short 6.1
 	step "odd targets, end to end" go test -count=1 ./tests/cases ./tests/e2e
 	step "sensors" go test -count=1 -short -timeout 20m ./tests/sensors
+	step "load" go test -count=1 ./tests/load
 	step "idle" go test -count=1 ./tests/footprint
 	step "sensors on Linux 6.1" guest_end
 	step "browser" browser_tests
@@ -366,6 +367,7 @@ soak)
 	build
 	step "idle, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
 	step "faults, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 30m -v -run 'Vanish|ServerKilled' ./tests/e2e
+	step "load, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v ./tests/load
 	step "storms, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run 'Storm|Killed|GroupStop' ./ptrace
 	step "runs, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run "ManyRuns|RunsInTurn|GreatOutput|OutputIsWhole|Timeouts|Storm" ./run
 	step "stacks as another unwinder has them" env COMPARE_INSTANTS=20 go test -count=1 -timeout 20m -v -run 'AsAnotherUnwinder|Browser' ./ptrace

@@ -29,12 +29,16 @@ import (
 // server stays below 256 MiB; it is no bound. GOMEMLIMIT sets another.
 const memoryLimit = 208 << 20
 
+func limitMemory(env func(string) string) {
+	if env("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+}
+
 // serve runs the server until a signal ends it.
 func serve(o options, stderr io.Writer) error {
 	log := newLog(stderr, o.log)
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
+	limitMemory(os.Getenv)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)

@@ -57,11 +57,11 @@ func wireRows(rows []watch.ListRow) []ProcessSummary {
 
 func BenchmarkRowsAppended(b *testing.B) {
 	rows := benchRows(5000)
-	buf := appendProcesses(nil, rows, watch.ListWant{})
+	buf := appendProcesses(nil, rows, watch.ListWant{}, whole)
 	b.SetBytes(int64(len(buf)))
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = appendProcesses(buf[:0], rows, watch.ListWant{})
+		buf = appendProcesses(buf[:0], rows, watch.ListWant{}, whole)
 	}
 }
 
@@ -135,11 +135,11 @@ func TestRowsCostLessThanMarshal(t *testing.T) {
 	notUnderRace(t)
 	rows := benchRows(5000)
 	wire := wireRows(rows)
-	buf := appendProcesses(nil, rows, watch.ListWant{})
+	buf := appendProcesses(nil, rows, watch.ListWant{}, whole)
 	const times = 5
 	ratio := medianRatio(t, 7, func() {
 		for range times {
-			buf = appendProcesses(buf[:0], rows, watch.ListWant{})
+			buf = appendProcesses(buf[:0], rows, watch.ListWant{}, whole)
 		}
 	}, func() {
 		for range times {

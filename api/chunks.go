@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 )
@@ -108,20 +109,38 @@ func square(to, from *[32]uint32) {
 	}
 }
 
-// replyLong sends what encode appends as a 200, without ever holding the text of it
-// for a client that takes it compressed.
-func replyLong(w http.ResponseWriter, r *http.Request, encode func(b []byte, s spill) []byte) {
-	if !acceptsGzip(r) {
-		reply(w, r, http.StatusOK, "application/json", append(encode(nil, whole), '\n'))
-		return
-	}
-	p := packChunks(func(b []byte, s spill) []byte { return append(encode(b, s), '\n') })
-	body := slices.Concat(gzipHeader, p.packed, lastBlock)
-	body = binary.LittleEndian.AppendUint32(body, p.sum)
-	body = binary.LittleEndian.AppendUint32(body, uint32(p.size))
+// longKey names an answer of a state in one of its two forms.
+type longKey struct {
+	answer any
+	packed bool
+}
+
+// replyLong sends what encode appends as a 200: an answer of an immutable state, made
+// once for all who ask for it at the same time.
+func replyLong(w http.ResponseWriter, r *http.Request, memo func(any, func() any) any, answer any, encode func(b []byte, s spill) []byte) {
+	packed := acceptsGzip(r)
+	shared := memo(longKey{answer, packed}, func() any { return new(fleeting[[]byte]) }).(*fleeting[[]byte])
+	body := shared.get(func() *[]byte { return longBody(encode, packed) })
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Add("Vary", "Accept-Encoding")
-	h.Set("Content-Encoding", "gzip")
-	send(w, r, http.StatusOK, body)
+	if packed {
+		h.Set("Content-Encoding", "gzip")
+	}
+	send(w, r, http.StatusOK, *body)
+	runtime.KeepAlive(body) // who comes while it is sent shares it
+}
+
+// longBody never holds the text of a body that is compressed.
+func longBody(encode func(b []byte, s spill) []byte, packed bool) *[]byte {
+	line := func(b []byte, s spill) []byte { return append(encode(b, s), '\n') }
+	if !packed {
+		b := line(nil, whole)
+		return &b
+	}
+	p := packChunks(line)
+	b := slices.Concat(gzipHeader, p.packed, lastBlock)
+	b = binary.LittleEndian.AppendUint32(b, p.sum)
+	b = binary.LittleEndian.AppendUint32(b, uint32(p.size))
+	return &b
 }

@@ -96,7 +96,8 @@ func TestReplyLong(t *testing.T) {
 			r.Header.Set("Accept-Encoding", "gzip")
 		}
 		w := httptest.NewRecorder()
-		replyLong(w, r, long(5000))
+		memo := func(_ any, build func() any) any { return build() }
+		replyLong(w, r, memo, "long", long(5000))
 		body := io.Reader(w.Body)
 		if packed {
 			z, err := gzip.NewReader(w.Body)

@@ -114,7 +114,7 @@ func TestProcessesOrder(t *testing.T) {
 	}
 	rows := []watch.ListRow{row(1, proc.Opt[float64]{}), row(2, proc.Some(0.0)), row(3, proc.Some(5.0)), row(4, proc.Some(99.5)), row(5, proc.Some(5.0))}
 	var got []ProcessSummary
-	if err := json.Unmarshal(appendProcesses(nil, rows, watch.ListWant{}), &got); err != nil {
+	if err := json.Unmarshal(appendProcesses(nil, rows, watch.ListWant{}, whole), &got); err != nil {
 		t.Fatal(err)
 	}
 	want := []int32{4, 3, 5, 1, 2}

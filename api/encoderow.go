@@ -121,7 +121,7 @@ func appendMapBox(b []byte, x *proc.MapBox) []byte {
 
 // appendProcesses appends the rows as the body of GET /api/processes: CPU
 // descending, unknown as 0, then by PID.
-func appendProcesses(b []byte, rows []watch.ListRow, want watch.ListWant) []byte {
+func appendProcesses(b []byte, rows []watch.ListRow, want watch.ListWant, s spill) []byte {
 	order := make([]*watch.ListRow, len(rows))
 	for i := range rows {
 		order[i] = &rows[i]
@@ -137,7 +137,7 @@ func appendProcesses(b []byte, rows []watch.ListRow, want watch.ListWant) []byte
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendSummary(b, r, want)
+		b = s(appendSummary(b, r, want))
 	}
 	return append(b, ']')
 }
@@ -149,7 +149,7 @@ func appendProcessesEvent(b []byte, s *watch.ListState, want watch.ListWant) []b
 	b = append(b, `,"captured_at":`...)
 	b = appendInt(b, s.CapturedAt.UnixMilli())
 	b = append(b, `,"processes":`...)
-	b = appendProcesses(b, s.Rows, want)
+	b = appendProcesses(b, s.Rows, want, whole)
 	return append(b, '}')
 }
 

@@ -88,7 +88,7 @@ func (s *Server) getProcesses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	replyJSON(w, r, func(b []byte) []byte { return appendProcesses(b, state.Rows, want) })
+	replyLong(w, r, state.Memo, eventKey{want: want}, func(b []byte, s spill) []byte { return appendProcesses(b, state.Rows, want, s) })
 	return nil
 }
 

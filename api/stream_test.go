@@ -179,6 +179,39 @@ type watchedWriter struct {
 
 func (w *watchedWriter) Flush() { w.stop(w.Body.String()) }
 
+// deadlines notes how long a client may take for each thing that is sent.
+type deadlines struct {
+	watchedWriter
+	left []time.Duration
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.left = append(d.left, time.Until(t))
+	return nil
+}
+
+// Each event has 30 s to be taken by its client, however old the stream is.
+func TestEachEventHasADeadline(t *testing.T) {
+	s, _ := testServer(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const want = 4
+	w := &deadlines{watchedWriter: watchedWriter{ResponseRecorder: httptest.NewRecorder(), stop: func(text string) {
+		if strings.Count(text, "event: ") == want {
+			cancel()
+		}
+	}}}
+	s.ServeHTTP(w, request("GET", "/api/processes/stream").WithContext(cameTo(ctx, loopback)))
+	if len(w.left) < want+1 {
+		t.Errorf("%d deadlines for the beginning and %d events", len(w.left), want)
+	}
+	for i, d := range w.left {
+		if d > writeTimeout || writeTimeout != 30*time.Second || d < 0 {
+			t.Errorf("deadline %d is %v ahead", i, d)
+		}
+	}
+}
+
 func TestListStream(t *testing.T) {
 	s, log := testServer(t, nil)
 	text := runStream(t, s, request("GET", "/api/processes/stream?maps=summary&io=1"), func(text string) bool {

@@ -112,7 +112,7 @@ func (s *Server) getTopology(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	t := s.system.Topology()
-	replyLong(w, r, func(b []byte, s spill) []byte { return appendTopology(b, t, nodeMaps(summaries), s) })
+	replyLong(w, r, t.Memo, nodeMaps(summaries), func(b []byte, s spill) []byte { return appendTopology(b, t, nodeMaps(summaries), s) })
 	return nil
 }
 

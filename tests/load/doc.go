@@ -1,0 +1,2 @@
+// Package load asks a server for as much as it promises to bear.
+package load

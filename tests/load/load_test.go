@@ -1,0 +1,289 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"procinsh/tests/server"
+)
+
+var soak = os.Getenv("PROCINSH_SOAK") != ""
+
+// scale is how much is asked of a server at once.
+type scale struct {
+	processes   int
+	viewers     int // of each kind: list, process, host
+	connections int // opened one after the other and left open
+	requests    int // each second
+	time        time.Duration
+}
+
+// The long form (PROCINSH_SOAK=1; PROCINSH_LOAD sets another time) is what the server
+// promises, the short one the same with less of everything.
+func scaleOf(t *testing.T) scale {
+	if !soak {
+		return scale{processes: 200, viewers: 4, connections: 1200, requests: 40, time: 6 * time.Second}
+	}
+	s := scale{processes: 5000, viewers: 32, connections: 10_000, requests: 200, time: 10 * time.Minute}
+	if text := os.Getenv("PROCINSH_LOAD"); text != "" {
+		var err error
+		if s.time, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+const (
+	maxRSS         = 256 << 20 // bytes, the server's promise
+	maxConnections = 512       // beside those of streams, the server's promise
+	// maxReadings is for what is open of targets at one time, and for the sensors.
+	maxReadings = 150
+	interval    = time.Second // of the list and of a process
+)
+
+// A server with all the viewers that it takes, more connections than it keeps and
+// requests all the time answers each of them, stays on time and within its memory, and
+// is afterwards what it was before.
+func TestLoad(t *testing.T) {
+	n := scaleOf(t)
+	raiseFileLimit(t, uint64(n.connections)+2000)
+	targets := population(t, n.processes)
+	s := startServer(t)
+	before := descriptors(t, s.PID)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+
+	var work sync.WaitGroup
+	var late lateness
+	for i := range n.viewers {
+		for _, kind := range []viewer{
+			{path: "/api/processes/stream?maps=summary&io=1", event: "processes_delta"},
+			{path: "/api/processes/events?maps=changed&" + targets[i%len(targets)], event: "observation"},
+			{path: "/api/system/events?maps=summary&delta=1", event: "metrics"},
+		} {
+			// A browser takes its streams compressed, which nobody can read event by
+			// event without doing so too: one in four is plain.
+			kind.packed = i%4 != 0
+			work.Go(func() { kind.run(ctx, t, s.URL, &late) })
+		}
+	}
+	work.Go(func() { crowd(ctx, t, s.URL, n) })
+	var asked answers
+	work.Go(func() { asked.ask(ctx, t, s.URL, n, targets) })
+
+	var rss []uint64
+	open := 0
+	for end := time.Now().Add(n.time); time.Now().Before(end); time.Sleep(time.Second) {
+		rss = append(rss, resident(t, s.PID))
+		open = max(open, descriptors(t, s.PID))
+	}
+	stop()
+	work.Wait()
+
+	t.Logf("%d processes, %d viewers of each kind, %v: RSS up to %d MiB, median %d MiB", n.processes, n.viewers, n.time,
+		slices.Max(rss)>>20, median(rss)>>20)
+	t.Logf("descriptors: %d before, up to %d", before, open)
+	t.Logf("answers by status: %v", asked.counts())
+	t.Logf("events: %d, late: %s", late.count(), late.String())
+	if most := slices.Max(rss); most >= maxRSS {
+		t.Errorf("RSS went up to %d MiB, want less than %d", most>>20, maxRSS>>20)
+	}
+	if most := before + maxConnections + 3*n.viewers + maxReadings; open > most {
+		t.Errorf("the server held %d descriptors, want at most %d: %d connections beside those of streams", open, most, maxConnections)
+	}
+	for status, times := range asked.counts() {
+		if status != http.StatusOK && status != http.StatusTooManyRequests {
+			t.Errorf("%d answers with status %d", times, status)
+		}
+	}
+	if p := late.percentile(99); p >= interval && soak { // a busy machine is late by itself
+		t.Errorf("one event in a hundred is %v late, want less than %v", p, interval)
+	}
+	if strings.Contains(s.Log(), "level=ERROR") {
+		t.Errorf("the log has errors:\n%.4000s", s.Log())
+	}
+	// What the viewers needed is given back when the last is gone; idle connections
+	// are closed by the clients.
+	var after int
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		if after = descriptors(t, s.PID); after <= before {
+			break
+		}
+		if time.Now().After(end) {
+			t.Errorf("%d descriptors before, %d a minute after", before, after)
+			break
+		}
+	}
+	if a, status, err := s.Raw("/healthz", nil); err != nil || status != 200 {
+		t.Errorf("afterwards: %s %d %v", a, status, err)
+	}
+}
+
+// crowd opens connections and leaves them open, each after a request; the server keeps
+// some of them.
+func crowd(ctx context.Context, t *testing.T, url string, n scale) {
+	addr := strings.TrimPrefix(url, "http://")
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	pause := n.time * 3 / 4 / time.Duration(n.connections)
+	for range n.connections {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Errorf("connect: %v", err)
+			}
+			return
+		}
+		open = append(open, c)
+		fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", addr)
+		time.Sleep(pause)
+	}
+	<-ctx.Done()
+}
+
+// answers counts the answers to one-shot requests.
+type answers struct {
+	mu       sync.Mutex
+	byStatus map[int]int
+}
+
+func (a *answers) counts() map[int]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.byStatus)
+}
+
+func (a *answers) add(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byStatus == nil {
+		a.byStatus = map[int]int{}
+	}
+	a.byStatus[status]++
+}
+
+// ask sends requests at their rate, whether or not the answers keep up, but no more
+// than a few hundred at a time.
+func (a *answers) ask(ctx context.Context, t *testing.T, url string, n scale, targets []string) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	slots := make(chan struct{}, 300)
+	var work sync.WaitGroup
+	defer work.Wait()
+	tick := time.NewTicker(time.Second / time.Duration(n.requests))
+	defer tick.Stop()
+	var failed atomic.Bool
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		slots <- struct{}{}
+		path := oneShot(i, targets[rand.IntN(len(targets))])
+		work.Go(func() {
+			defer func() { <-slots }()
+			res, err := client.Get(url + path)
+			if err != nil {
+				if failed.CompareAndSwap(false, true) {
+					t.Errorf("%s: %v", path, err)
+				}
+				return
+			}
+			defer res.Body.Close()
+			drain(res.Body)
+			a.add(res.StatusCode)
+		})
+	}
+}
+
+// oneShot is the i-th request: every kind of reading, those that look at the whole
+// host less often.
+func oneShot(i int, target string) string {
+	switch {
+	case i%100 == 0:
+		return "/api/processes?maps=summary"
+	case i%100 == 50:
+		return "/api/processes/fds?" + target
+	}
+	kinds := []string{"observation", "threads", "maps", "environment", "auxv", "signals", "context", "stacks", "config", "totals", "status"}
+	switch kind := kinds[i%len(kinds)]; kind {
+	case "config":
+		return "/api/config"
+	case "totals", "status":
+		return "/api/system/" + kind
+	default:
+		return "/api/processes/" + kind + "?" + target
+	}
+}
+
+// Most of what a list costs is done once for all who look at it: 32 viewers take at most
+// half as much again as one, of the server's CPU time in all.
+func TestFanOut(t *testing.T) {
+	if !soak {
+		t.Skip("long form only: compares CPU time over a minute with 5,000 processes")
+	}
+	population(t, 5000)
+	s := startServer(t)
+	used := func(viewers int) time.Duration {
+		ctx, stop := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		defer work.Wait()
+		defer stop()
+		for range viewers {
+			v := viewer{path: "/api/processes/stream?maps=summary&io=1", event: "processes_delta", packed: true}
+			work.Go(func() { v.run(ctx, t, s.URL, nil) })
+		}
+		time.Sleep(3 * time.Second) // past the whole list that each gets first
+		from := cpuTime(t, s.PID)
+		time.Sleep(8 * time.Second)
+		return cpuTime(t, s.PID) - from
+	}
+	const most = 1.5
+	var ratios []float64
+	for range 5 {
+		one, all := used(1), used(32)
+		ratios = append(ratios, float64(all)/float64(one))
+		t.Logf("one viewer %v, 32 viewers %v of CPU time in 8 s", one, all)
+	}
+	slices.Sort(ratios)
+	if r := ratios[len(ratios)/2]; r > most {
+		t.Errorf("32 viewers take %.2f times what one takes (%.2f), want at most %v", r, ratios, most)
+	} else {
+		t.Logf("32 viewers take %.2f times what one takes (%.2f)", r, ratios)
+	}
+}
+
+func startServer(t *testing.T) *server.Server {
+	t.Helper()
+	exe, err := server.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.Start(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return s
+}
