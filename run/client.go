@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Client is the server's side: it asks the helper. A keeper starts that, and another one
@@ -46,21 +48,37 @@ func StartHelper(o Options, keep bool, log func(what string, err error)) (*Clien
 	o.Event = nil
 	c := &Client{events: NewEvents(), log: log}
 	c.events.Watched = c.follow
+	h := helperOptions{o, keep}
+	if c.inScope(context.Background(), h) {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*helperStart)
+	defer cancel()
+	if err := c.startKeeper(ctx, "/proc/self/exe", []string{"procinsh", KeeperArgument}, h); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// startKeeper starts a keeper and waits for its first helper.
+func (c *Client) startKeeper(ctx context.Context, program string, argv []string, o helperOptions) error {
 	ours, theirs, err := socketPair()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if c.pass, err = newPassage(ours); err != nil {
-		return nil, err
+		return err
 	}
-	pid, err := executeSelf(KeeperArgument, theirs)
+	pid, err := execute(program, argv, theirs)
 	if err != nil {
 		c.pass.Close()
-		return nil, fmt.Errorf("start the keeper of runs: %w", err)
+		return fmt.Errorf("start the keeper of runs: %w", err)
 	}
-	go reap(pid)
-	c.pass.SetDeadline(time.Now().Add(2 * helperStart))
-	body, err := json.Marshal(helperOptions{o, keep})
+	over := make(chan struct{})
+	go func() { reap(pid); close(over) }()
+	deadline, _ := ctx.Deadline()
+	c.pass.SetDeadline(deadline)
+	body, err := json.Marshal(o)
 	if err == nil {
 		err = (&wire{w: c.pass}).send(frame{Body: body})
 	}
@@ -74,12 +92,17 @@ func StartHelper(o Options, keep bool, log func(what string, err error)) (*Clien
 	}
 	if err != nil {
 		c.pass.Close() // ends the keeper
-		return nil, err
+		select {
+		case <-over:
+		case <-ctx.Done():
+			unix.Kill(pid, unix.SIGKILL) // our child: what does not even read
+		}
+		return fmt.Errorf("start the keeper of runs: %w", err)
 	}
 	c.pass.SetDeadline(time.Time{})
 	c.keeper = newLink(c.pass, pid)
 	go c.attend(in)
-	return c, nil
+	return nil
 }
 
 // Events are those of all helpers.

@@ -136,7 +136,7 @@ func (k *keeper) start() (pid int, err error) {
 		return 0, err
 	}
 	defer ours.Close()
-	pid, err = executeSelf(HelperArgument, theirs)
+	pid, err = execute("/proc/self/exe", []string{"procinsh", HelperArgument}, theirs)
 	if err != nil {
 		return 0, fmt.Errorf("start the helper: %w", err)
 	}
@@ -215,12 +215,11 @@ func (k *keeper) ender(o Options) (*Supervisor, error) {
 	return newEnder(o, k.helper)
 }
 
-// executeSelf starts this program again with a hidden first argument and a socket as
-// descriptor 3, which is closed here. The child has a session of its own: the Ctrl-C of
-// a terminal is the server's.
-func executeSelf(argument string, socket int) (pid int, err error) {
+// execute starts a program, this one, with a socket as descriptor 3, which is closed
+// here. The child has a session of its own: the Ctrl-C of a terminal is the server's.
+func execute(program string, argv []string, socket int) (pid int, err error) {
 	defer unix.Close(socket)
-	return syscall.ForkExec("/proc/self/exe", []string{"procinsh", argument}, &syscall.ProcAttr{
+	return syscall.ForkExec(program, argv, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2, uintptr(socket)}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 }

@@ -82,13 +82,20 @@ var started = regexp.MustCompile(`msg=started .*listen=(http://[^/ ]+)/`)
 // it have to be gone.
 func start(t *testing.T, uid uint32, args ...string) *server {
 	t.Helper()
+	attr := &syscall.SysProcAttr{}
+	if uid != 0 {
+		attr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
+	}
+	return startWith(t, attr, args...)
+}
+
+func startWith(t *testing.T, attr *syscall.SysProcAttr, args ...string) *server {
+	t.Helper()
 	s := &server{t: t}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	s.cmd.Stderr = &s.log
-	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
-	if uid != 0 {
-		s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	}
+	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "XDG_RUNTIME_DIR=" + os.Getenv("XDG_RUNTIME_DIR")}
+	s.cmd.SysProcAttr = attr
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
