@@ -56,7 +56,21 @@ func appendNode(b []byte, r *watch.ListRow) []byte {
 	b = appendNullableString(b, d.Container)
 	b = append(b, `,"run_id":`...)
 	b = appendNullableString(b, textOrNull(r.Run))
-	return b
+	b = append(b, `,"state":`...)
+	if letter := stuckState(r.State); letter != 0 {
+		return append(b, '"', letter, '"')
+	}
+	return append(b, "null"...)
+}
+
+// stuckState is the letter of a state that a node tells, 0 for the others. Those change
+// at every look: told too, each difference would name every process that does something.
+func stuckState(letter byte) byte {
+	switch letter {
+	case 'D', 'Z', 'T', 't':
+		return letter
+	}
+	return 0
 }
 
 // appendSpace appends the address space in the form a viewer gets, with a comma in
@@ -283,7 +297,7 @@ func appendEdgeChanges(b []byte, edges, base []watch.Edge, s spill) ([]byte, []s
 // address space.
 func sameNode(a, b *watch.ListRow) bool {
 	return a.Details == b.Details && a.Run == b.Run && a.Parent == b.Parent && a.UID == b.UID && a.EUID == b.EUID &&
-		twoDecimals(a.CPUPercent) == twoDecimals(b.CPUPercent) && a.RSS == b.RSS && a.Threads == b.Threads
+		twoDecimals(a.CPUPercent) == twoDecimals(b.CPUPercent) && a.RSS == b.RSS && a.Threads == b.Threads && stuckState(a.State) == stuckState(b.State)
 }
 
 // sameSpace tells whether they give the same address space.

@@ -73,6 +73,9 @@ func TestSizesOfABusyHost(t *testing.T) {
 		next.Nodes[i*200].CPUPercent = proc.Some(1.5)
 		next.Nodes[i*200].RSS += 4096
 	}
+	for i := range next.Nodes {
+		next.Nodes[i].State = "RSI"[i%3] // who runs at the instant of the look says nothing
+	}
 	for i := range 10 {
 		next.Edges[i*2000].Label += "!"
 	}

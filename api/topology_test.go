@@ -68,7 +68,7 @@ func (r random) topology() *watch.Topology {
 func (r random) after(t *watch.Topology) *watch.Topology {
 	next := &watch.Topology{Sequence: t.Sequence + 1, CapturedAt: r.at(), Warnings: t.Warnings, InspectedProcesses: r.IntN(99), InspectedFDs: r.IntN(99)}
 	for _, row := range t.Nodes {
-		switch r.IntN(9) {
+		switch r.IntN(10) {
 		case 0: // gone
 			continue
 		case 1: // another process has its PID
@@ -85,7 +85,9 @@ func (r random) after(t *watch.Topology) *watch.Topology {
 		case 6: // what no node shows
 			row.CPUTicks++
 			row.At++
-			row.State ^= 1
+			row.State = "RSI"[r.IntN(3)]
+		case 7: // the states that are told, and what is not
+			row.State = "DZTtSR"[r.IntN(6)]
 		}
 		next.Nodes = append(next.Nodes, row)
 		if r.IntN(6) == 0 {
@@ -128,6 +130,10 @@ func wireNode(r *watch.ListRow, form nodeMaps) TopologyNode {
 	n := TopologyNode{Identity: identity(r.ID), ParentID: optIdentity(r.Parent), Name: d.Name, UID: r.UID, Username: d.Username, EUID: r.EUID,
 		EffectiveUsername: d.EffectiveUsername, CPUPercent: wireFloat(r.CPUPercent), RSSBytes: r.RSS, ThreadCount: r.Threads, Container: d.Container,
 		RunID: textOrNull(r.Run), MapsEpoch: r.MapsEpoch, MapsError: textOrNull(mapsError(r, form))}
+	if strings.ContainsRune("DZTt", rune(r.State)) {
+		n.State = new(string)
+		*n.State = string(rune(r.State))
+	}
 	switch {
 	case form == wholeMaps && r.Mappings != nil:
 		n.Maps = wireMappings(r.Mappings.Maps)
@@ -208,6 +214,7 @@ type rawNode struct {
 	ThreadCount       json.RawMessage `json:"thread_count"`
 	Container         json.RawMessage `json:"container"`
 	RunID             json.RawMessage `json:"run_id"`
+	State             json.RawMessage `json:"state"`
 	rawSpace
 }
 

@@ -634,6 +634,7 @@ type TopologyNode struct {
 	ThreadCount       int32       `json:"thread_count"`
 	Container         *string     `json:"container"`
 	RunID             *string     `json:"run_id"`
+	State             *string     `json:"state"`                         // D waits uninterruptibly, Z zombie, T stopped, t traced; null for all others, which change at every look
 	Maps              []Mapping   `json:"maps,omitzero" wire:"nullable"` // from maps alone, 4,096 at most
 	MapSummary        *MapSummary `json:"map_summary,omitzero"`
 	MapsEpoch         uint64      `json:"maps_epoch"` // another number when the maps changed; 0 when they were not read

@@ -630,6 +630,7 @@ export interface TopologyNode {
 	thread_count: number;
 	container: string | null;
 	run_id: string | null;
+	state: string | null; // D waits uninterruptibly, Z zombie, T stopped, t traced; null for all others, which change at every look
 	maps?: Mapping[] | null; // from maps alone, 4,096 at most
 	map_summary?: MapSummary | null;
 	maps_epoch: number; // another number when the maps changed; 0 when they were not read
