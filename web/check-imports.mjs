@@ -44,13 +44,13 @@ const LAYERS = [
 const DOM =
   /\b(document|window|navigator|localStorage|sessionStorage|location|history|fetch|EventSource|HTMLElement|requestAnimationFrame|getComputedStyle)\b/;
 
-// A library that only one file may import, so that it can be replaced.
+// A library that only one file, or few of one purpose, may import, so that it can be replaced.
 const ONLY = [
   { module: /^uplot(\/|$)/, file: /^chart\.tsx?$/, why: 'uPlot is wrapped in one file so that it can be replaced' },
   {
     module: /^three(\/|$)/,
-    file: /^space\/scene\.ts$/,
-    why: 'three is wrapped in one file so that it can be replaced',
+    file: /^space\/(scene|lines|digits|wiring)\.ts$/,
+    why: 'three is wrapped in the files of the scene so that it can be replaced',
   },
   {
     module: /^@xterm\//,

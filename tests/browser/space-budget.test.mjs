@@ -71,6 +71,7 @@ async function busy(page, fixture) {
 
 test('draw calls are few and the same at 100 and at 3,000 processes; so is the script of a frame', async (t) => {
   const seen = [];
+  const bundled = [];
   for (const count of [100, 3000]) {
     const { page, fixture } = await openSpace(t, held, {
       world: { count },
@@ -86,6 +87,15 @@ test('draw calls are few and the same at 100 and at 3,000 processes; so is the s
     assert.ok(now.points <= POINTS, `${now.points} points`);
     const plates = fixture.world.rows.size;
     assert.ok(now.triangles <= 12 * (now.boxes + 2 * plates) + 5000, `${now.triangles} triangles`);
+    // All connections, 20 to the largest plates alone: bundles, and no more lines than ever.
+    await page.selectOption('.space-select', 'all');
+    await until(async () => /in \d+ bundles/.test(await page.textContent('.space-foot')));
+    await until(async () => (await figures(page)).calls > now.calls);
+    const all = await figures(page);
+    bundled.push(all.calls);
+    assert.ok(all.lines > 0 && all.lines <= SEGMENTS, `${all.lines} lines`);
+    assert.ok(all.calls <= CALLS, `${all.calls} calls`);
+    await page.selectOption('.space-select', 'active');
     const { labels } = await page.evaluate(() => ({ labels: document.querySelectorAll('.label:not([hidden])').length }));
     assert.ok(labels > 0 && labels <= 24, `${labels} labels`);
     if (count !== 3000) {
@@ -108,6 +118,7 @@ test('draw calls are few and the same at 100 and at 3,000 processes; so is the s
     assert.ok(used <= HEAP, `${used} bytes of heap`);
   }
   assert.equal(seen[0].calls, seen[1].calls, 'as many calls at 100 as at 3,000');
+  assert.equal(bundled[0], bundled[1], 'with bundles too');
 });
 
 test('3,000 processes: a structure is applied in little time, a pick takes next to none, frames leave little garbage', async (t) => {
@@ -197,6 +208,50 @@ test('nothing happens, nothing is drawn: 0 frames in 2 s, and none while hidden'
     [],
     'the page asks for its stream and nothing else',
   );
+});
+
+test('however fast the display and however busy the host: 60 frames a second at most, 30 to save a battery', async (t) => {
+  const { page, fixture } = await openSpace(t, held, {
+    world: { count: 30 },
+    width: 400,
+    height: 300,
+    // A display of some 500 Hz; a picture this small is drawn in software in a few ms.
+    init: () => {
+      window.asked = 0;
+      window.requestAnimationFrame = (run) =>
+        setTimeout(() => {
+          window.asked++;
+          run(performance.now());
+        }, 2);
+      window.cancelAnimationFrame = (id) => clearTimeout(id);
+    },
+  });
+  await drawEverything(page);
+  const count = () =>
+    page.evaluate(async () => {
+      const canvas = document.querySelector('.space-canvas');
+      const from = { frames: canvas.space.figures().frames, asked: window.asked, at: performance.now() };
+      while (performance.now() - from.at < 2000) {
+        canvas.space.invalidate();
+        await new Promise((done) => setTimeout(done, 3));
+      }
+      return {
+        seconds: (performance.now() - from.at) / 1000,
+        frames: canvas.space.figures().frames - from.frames,
+        asked: window.asked - from.asked,
+      };
+    });
+  const busy = setInterval(() => fixture.system.activity({ cpu: { 20990: 1 }, ipc: [[20990, 'pipe:13:7001', true, 99]] }), 100);
+  t.after(() => clearInterval(busy));
+  const fast = await count();
+  t.diagnostic(JSON.stringify(fast));
+  assert.ok(fast.frames > 5 && fast.frames <= 60 * fast.seconds + 2, `${fast.frames} frames in ${fast.seconds} s`);
+  await page.click('.foot button:text-is("Settings")');
+  await page.click('label:has-text("Battery saver")');
+  await page.keyboard.press('Escape');
+  const saving = await count();
+  t.diagnostic(JSON.stringify(saving));
+  assert.ok(saving.frames > 5 && saving.frames <= 30 * saving.seconds + 2, `${saving.frames} frames in ${saving.seconds} s`);
 });
 
 test('100 structures leave nothing behind', async (t) => {

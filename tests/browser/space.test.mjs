@@ -115,7 +115,7 @@ test('search with the common grammar: count, next, dim, nothing, and what is no 
   await says(page, '.space-panel', /PID 4190/);
   await page.keyboard.press('Escape');
   await page.keyboard.type('state:R ');
-  await says(page, '.filter-wrong', /unknown key state/);
+  await says(page, '.filter-wrong', /of the states only D Z T t/);
   await page.keyboard.press('Escape');
   await page.keyboard.type('nosuchthing');
   await says(page, '.space-stage', /Nothing matches nosuchthing/);
@@ -192,6 +192,64 @@ test('what happens: lamps, pulses on the right edge, file cards, sensors with th
   await says(page, '.space-panel', /Not complete.*First 100,000 descriptors/s);
 });
 
+test('who is stuck is framed, named and found; all connections are bundles with their numbers', async (t) => {
+  const { page, fixture } = await openSpace(t, held, { world: { count: 150 }, path: '/space?q=state:D' });
+  await says(page, '.space-found', /1 found/);
+  await says(page, '.space-panel', /Waiting, stopped or zombie.*postgres 912.*D disk wait.*tracker 5012.*T stopped/s);
+  const red = () => framed(page, keyOf(fixture, 912));
+  await page.keyboard.press('n');
+  await says(page, '.space-panel', /PID 912.*D disk wait/s);
+  await settle(page);
+  assert.ok(await red(), 'its roof has a frame in the colour of trouble');
+  await page.keyboard.press('Escape');
+  const row = fixture.world.rows.get(912);
+  fixture.world.rows.set(912, { ...row, state: 'S' });
+  fixture.system.structure();
+  await says(page, '.space-found', /0 found/);
+  await until(async () => !(await red()));
+  await page.keyboard.press('Escape');
+
+  // 149 pipes at random and the ones everybody looks for, in at most 60 bundles.
+  assert.equal(await page.$('.space-part[aria-label="All connections"]'), null);
+  await page.selectOption('.space-select', 'all');
+  await says(page, '.space-foot', /\d+ of \d+ connections drawn in \d+ bundles/);
+  const foot = await page.textContent('.space-foot');
+  const [, drawn, total, bundles] = /(\d+) of (\d+) connections drawn in (\d+) bundles/.exec(foot).map(Number);
+  assert.ok(bundles > 10 && bundles <= 60 && drawn > bundles && drawn <= total, foot);
+  const told = await page.textContent('.space-part[aria-label="All connections"]');
+  assert.match(told, /systemd 1 \(plate\)/);
+  assert.match(told, /connections stay on one plate/);
+  await until(async () => (await figures(page)).lines >= bundles * 12);
+  await page.keyboard.press('Home');
+  await settle(page);
+  await clickOn(page, keyOf(fixture, 4190));
+  await says(page, '.space-panel', /PID 4190/);
+  await until(async () => (await figures(page)).lines >= bundles * 12 + 20);
+});
+
+// framed tells whether the picture has the colour of trouble at a roof.
+async function framed(page, key) {
+  const at = await onScreen(page, key);
+  const image = (await page.screenshot({ clip: { x: at.x - 30, y: at.y - 30, width: 60, height: 60 } })).toString('base64');
+  return page.evaluate(async (data) => {
+    const img = new Image();
+    img.src = `data:image/png;base64,${data}`;
+    await img.decode();
+    const canvas = document.createElement('canvas');
+    canvas.width = 60;
+    canvas.height = 60;
+    const context = canvas.getContext('2d');
+    context.drawImage(img, 0, 0);
+    const { data: pixels } = context.getImageData(0, 0, 60, 60);
+    let n = 0;
+    for (let i = 0; i < pixels.length; i += 4) {
+      const [r, g, b] = [pixels[i], pixels[i + 1], pixels[i + 2]];
+      if (r > 140 && r > 1.7 * g && g > b * 0.9) n++;
+    }
+    return n > 25;
+  }, image);
+}
+
 test('processes come and go: the selected one that ends is said, nobody else is lost', async (t) => {
   const { page, fixture } = await openSpace(t, held, { world: { count: 80 } });
   assert.equal((await figures(page)).lines, 0);
@@ -201,6 +259,17 @@ test('processes come and go: the selected one that ends is said, nobody else is 
   fixture.system.structure();
   await says(page, '.space-foot', /79 processes/);
   await until(async () => (await onScreen(page, keyOf(fixture, 60010))) !== null);
+  // All stays in the picture as the ground grows, as long as nobody moves the camera.
+  for (let i = 0; i < 200; i++) fixture.world.start({ pid: 61000 + i, ppid: 1, name: 'more' });
+  fixture.system.structure();
+  await says(page, '.space-foot', /279 processes/);
+  const box = await page.locator('.space-canvas').boundingBox();
+  for (const pid of [61000, 61199, 1, 733]) {
+    await until(async () => {
+      const at = await onScreen(page, keyOf(fixture, pid));
+      return at.x > box.x && at.x < box.x + box.width && at.y > box.y && at.y < box.y + box.height;
+    });
+  }
   const fresh = keyOf(fixture, 60010);
   await clickOn(page, fresh);
   await says(page, '.space-panel', /PID 60010.*fresh/s);

@@ -53,6 +53,7 @@ export interface Key<P = ProcessSummary> {
   texts?: (p: P) => readonly (string | null)[];
   flag?: (p: P) => boolean;
   number?: (p: P, now: number) => number | null;
+  states?: string; // the letters that are known here, if not all
   help: string;
 }
 
@@ -237,7 +238,10 @@ function textTest<P>(key: Key<P>, value: string): Test<P> {
     const wanted = unquote(part).toLowerCase();
     if (key.kind === 'state') {
       const letter = STATE_WORDS[wanted] ?? unquote(part);
-      if (letter.length !== 1) throw new Error(`“${part}” is no state (R S D Z T t I)`);
+      const known = key.states ?? 'RSDZTtI';
+      if (letter.length !== 1) throw new Error(`“${part}” is no state (${[...known].join(' ')})`);
+      if (key.states && !known.includes(letter) && !known.includes(letter.toUpperCase()))
+        throw new Error(`of the states only ${[...known].join(' ')} are known here`);
       // T and t differ; of the others both cases are meant.
       return (text) => text === letter || (letter.toLowerCase() !== 't' && text === letter.toUpperCase());
     }

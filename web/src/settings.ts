@@ -40,6 +40,7 @@ export const isBoolean = (value: unknown): value is boolean => typeof value === 
 export const theme = kept<Theme>('theme', 'auto', (v): v is Theme => v === 'auto' || v === 'dark' || v === 'light');
 export const comfortable = kept('comfortable', false, isBoolean); // 28 px rows instead of 24
 export const keysOn = kept('keys', true, isBoolean); // single-letter keys (WCAG 2.1.4)
+export const batterySaver = kept('saver', false, isBoolean); // the space: 30 frames a second at most
 export const allCores = kept('allcores', false, isBoolean); // CPU as a share of all cores
 
 // dark says which theme is on screen now; canvases read their colours again when it changes.

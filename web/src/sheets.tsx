@@ -2,7 +2,7 @@
 
 import { helpOpen, settingsOpen } from './bar';
 import { bindings } from './keys';
-import { comfortable, keysOn, type Theme, theme } from './settings';
+import { batterySaver, comfortable, keysOn, type Theme, theme } from './settings';
 import { Sheet } from './sheet';
 
 function KeysSheet() {
@@ -102,6 +102,20 @@ function SettingsSheet() {
             }}
           />
           Single-letter keys
+        </label>
+      </fieldset>
+      <fieldset class="choice">
+        <legend class="caption">Space</legend>
+        <label class="check">
+          <input
+            class="check-box"
+            type="checkbox"
+            checked={batterySaver.value}
+            onChange={(event) => {
+              batterySaver.value = event.currentTarget.checked;
+            }}
+          />
+          Battery saver: at most 30 frames a second instead of 60
         </label>
       </fieldset>
       <p class="sheet-note">Times are local: {zone}. Sizes count in 1024: K, M, G.</p>

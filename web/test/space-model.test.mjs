@@ -491,7 +491,7 @@ test('the filter of the space: connections and files, with the grammar of the li
   for (const key of Object.keys(SPACE_KEYS)) {
     assert.equal(parseFilter(SPACE_KEYS[key].help, SPACE_KEYS).terms[0].error, null, key);
   }
-  assert.match(parseFilter('state:R', SPACE_KEYS).terms[0].error, /unknown key state/);
+  assert.match(parseFilter('state:R', SPACE_KEYS).terms[0].error, /of the states only D Z T t/);
 });
 
 test('the camera: what is projected is what is picked', () => {
@@ -501,11 +501,11 @@ test('the camera: what is projected is what is picked', () => {
   const count = 64 + 400;
   const place = new Float32Array(count * 4);
   for (let i = 64; i < count; i++) place.set([(i % 20) + 0.5, Math.floor((i - 64) / 20) + 0.5, 0.1, 1], i * 4);
-  camera.fit(0, 0, 20, 20, null);
   const out = new Float64Array(3);
   const ray = { ox: 0, oy: 0, oz: 0, dx: 0, dy: 0, dz: 0 };
   for (const top of [false, true]) {
     if (top) camera.turn(true, null);
+    camera.fit(0, 0, 20, 20, 1, null);
     camera.update();
     for (let i = 64; i < count; i += 7) {
       camera.project(place[i * 4], 1.09, place[i * 4 + 1], out);

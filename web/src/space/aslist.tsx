@@ -18,7 +18,7 @@ import type { SpaceData } from './data';
 import * as view from './state';
 import { HOSTS } from './structure';
 
-const COLUMNS: readonly ColumnId[] = ['name', 'pid', 'user', 'cpu', 'rss', 'thr', 'container'];
+const COLUMNS: readonly ColumnId[] = ['name', 'pid', 'user', 'state', 'cpu', 'rss', 'thr', 'container'];
 const NARROW = 700;
 
 function summaryOf(data: SpaceData, i: number): ProcessSummary {
@@ -36,7 +36,7 @@ function summaryOf(data: SpaceData, i: number): ProcessSummary {
     euid: data.euid[i] ?? 0,
     username: data.user[i] ?? null,
     effective_username: data.effectiveUser[i] ?? null,
-    state: '',
+    state: data.state(i),
     cpu_percent: Number.isFinite(cpu) ? cpu : null,
     rss_bytes: data.rss[i] as number,
     thread_count: data.threads[i] as number,

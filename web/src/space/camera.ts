@@ -9,6 +9,8 @@ const TAN = Math.tan(FOV / 2);
 export const TOP = 0.0015;
 const LOW = 1.42;
 const NEAREST = 3;
+/** MARGIN is how much farther than nearest a fitted picture is seen from. */
+const MARGIN = 1.06;
 const FLY_MS = 320;
 
 interface Pose {
@@ -148,24 +150,43 @@ export class Camera {
     this.dist = next;
   }
 
-  /** poseFor shows a rectangle of the ground whole. */
-  private poseFor(x: number, z: number, w: number, d: number, phi: number, theta: number): Pose {
-    const aspect = this.width / Math.max(1, this.height);
-    const high = d * Math.cos(phi) + w * Math.abs(Math.sin(theta)) * 0.35 + 2 * Math.sin(phi) + 1;
-    const wide = w * Math.abs(Math.cos(theta)) + d * Math.abs(Math.sin(theta)) + 1;
-    const dist = Math.max(high / (2 * TAN), wide / (2 * TAN * aspect)) * 1.04 + d * Math.sin(phi) * 0.12;
-    return {
-      x: x + w / 2,
-      z: z + d / 2,
-      theta,
-      phi,
-      dist: Math.min(this.farthest, Math.max(NEAREST + 4, dist)),
-    };
+  /** poseFor shows a rectangle of the ground whole, with what stands on it up to `tall`, as large as it goes. */
+  private poseFor(x: number, z: number, w: number, d: number, tall: number, phi: number, theta: number): Pose {
+    const pose: Pose = { x: x + w / 2, z: z + d / 2, theta, phi, dist: Math.max(1, Math.hypot(w, d)) };
+    const half = { x: (TAN * this.width) / Math.max(1, this.height), y: TAN };
+    const st = Math.sin(theta);
+    const ct = Math.cos(theta);
+    const sp = Math.sin(phi);
+    const cp = Math.cos(phi);
+    // Each step looks how far the corners reach to every side, turns there and comes as near as they allow.
+    for (let step = 0; step < 12; step++) {
+      let [left, right, low, high] = [1e9, -1e9, 1e9, -1e9];
+      for (let corner = 0; corner < 8; corner++) {
+        const px = x + (corner & 1 ? w : 0) - pose.x;
+        const pz = z + (corner & 2 ? d : 0) - pose.z;
+        const py = corner & 4 ? tall : 0;
+        const deep = pose.dist - (px * sp * st + py * cp + pz * sp * ct);
+        const across = (px * ct - pz * st) / Math.max(0.5, deep) / half.x;
+        const up = (py * sp - px * cp * st - pz * cp * ct) / Math.max(0.5, deep) / half.y;
+        left = Math.min(left, across);
+        right = Math.max(right, across);
+        low = Math.min(low, up);
+        high = Math.max(high, up);
+      }
+      const aside = ((left + right) / 2) * half.x * pose.dist;
+      const forward = (((low + high) / 2) * half.y * pose.dist) / Math.max(0.3, cp);
+      pose.x += aside * ct - forward * st;
+      pose.z -= aside * st + forward * ct;
+      pose.dist *= Math.max((right - left) / 2, (high - low) / 2) * MARGIN;
+    }
+    pose.dist = Math.min(this.farthest, Math.max(NEAREST + 4, pose.dist));
+    return pose;
   }
 
-  /** fit shows a rectangle; flying there takes time when `now` is given, else it jumps. */
-  fit(x: number, z: number, w: number, d: number, now: number | null): void {
-    this.go(this.poseFor(x, z, w, d, this.phi, this.theta), now);
+  /** fit shows a rectangle and what stands on it; flying there takes time when `now` is given, else it jumps. */
+  fit(x: number, z: number, w: number, d: number, tall: number, now: number | null): void {
+    const { phi, theta } = this.to ?? this;
+    this.go(this.poseFor(x, z, w, d, tall, phi, theta), now);
   }
 
   /** turn goes to top-down and back. */
@@ -224,7 +245,7 @@ export class Camera {
 const scratch: Ray = { ox: 0, oy: 0, oz: 0, dx: 0, dy: 0, dz: 0 };
 
 /** HALF is half the side of a tower. */
-export const HALF = 0.36;
+export const HALF = 0.33;
 
 /**
  * pick is the index of the nearest tower a ray meets, −1 for none: one box test a

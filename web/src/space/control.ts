@@ -5,7 +5,7 @@ import { announce } from '../announce';
 import { visible } from '../format';
 import { Lifetime } from '../life';
 import { navigate, processPath } from '../route';
-import { dark } from '../settings';
+import { batterySaver, dark } from '../settings';
 import { answered } from '../stream';
 import { pick, type Ray } from './camera';
 import { SpaceData } from './data';
@@ -44,6 +44,8 @@ function workerURL(): string {
 }
 
 const WRITE_MS = 400;
+/** TALL is what most towers with their lamps keep below, in cells. */
+const TALL = 2.5;
 const NONE: Figures = {
   frames: 0,
   calls: 0,
@@ -80,6 +82,8 @@ export class Space {
   private wantedView: string;
   private isPlaced = false;
   private isFull = false;
+  /** isFollowing: all is shown and stays so as the ground grows, until somebody moves the camera. */
+  private isFollowing = false;
   private readonly related = new Set<number>();
   private readonly shownHosts = new Set<number>();
   private readonly reduced = matchMedia('(prefers-reduced-motion: reduce)');
@@ -139,7 +143,7 @@ export class Space {
     life.add(effect(() => this.tell({ kind: 'query', text: view.query.value })));
     life.add(
       effect(() => {
-        this.tell({ kind: 'connections', active: view.withActive.value && view.drawing.value !== 'simple' });
+        this.tell({ kind: 'connections', which: view.shownConnections.value });
       }),
     );
     life.add(
@@ -157,6 +161,7 @@ export class Space {
     life.add(effect(() => this.picture?.plates(view.withPlates.value)));
     life.add(effect(() => this.picture?.parentLines(view.withParents.value)));
     life.add(effect(() => this.picture?.files(view.withFiles.value)));
+    life.add(effect(() => this.picture?.save(batterySaver.value)));
     life.add(
       effect(() => {
         void dark.value;
@@ -244,6 +249,7 @@ export class Space {
     this.picture.plates(view.withPlates.peek());
     this.picture.parentLines(view.withParents.peek());
     this.picture.files(view.withFiles.peek());
+    this.picture.save(batterySaver.peek());
     if (this.data.sequence >= 0) {
       this.picture.layout(this.data, [], false);
       this.tell({ kind: 'select', index: this.indexOf(view.selected.peek()) });
@@ -257,13 +263,6 @@ export class Space {
   /** drawEverything leaves the simplified drawing. */
   drawEverything(): void {
     this.isFull = true;
-    this.makePicture();
-  }
-
-  drawSimply(): void {
-    this.isFull = false;
-    this.simple = true;
-    view.why.value = 'Simplified drawing.';
     this.makePicture();
   }
 
@@ -285,6 +284,7 @@ export class Space {
   /** change moves the camera and asks for a frame. */
   change(move: (camera: View['camera']) => void): void {
     if (!this.picture) return;
+    this.isFollowing = false;
     move(this.picture.camera);
     this.picture.camera.update();
     view.isTop.value = this.picture.camera.isTop;
@@ -293,30 +293,37 @@ export class Space {
   }
 
   fitAll(): void {
-    const { ground } = this.data;
-    const front = this.data.hosts.some(Boolean) ? 3 : 0;
-    this.change((camera) => camera.fit(0, -front, ground.w, ground.d + front, this.when));
+    this.change((camera) => this.fitGround(camera, this.when));
+    this.isFollowing = true;
   }
 
-  /** fitSelected flies to the selected; to all without one. */
+  private fitGround(camera: View['camera'], when: number | null): void {
+    const { ground, hosts } = this.data;
+    const front = hosts.some(Boolean) ? 3 : 0;
+    camera.fit(0, -front, ground.w, ground.d + front, TALL, when);
+  }
+
+  /** fitSelected flies to the selected, with its plate and some of its neighbours; to all without one. */
   fitSelected(): void {
     const i = this.indexOf(view.selected.peek());
+    const { place, plateOwner, plates } = this.data;
     if (i < 0) {
       this.fitAll();
       return;
     }
-    const k = this.data.plateOwner.indexOf(i);
-    const p = this.data.plates;
-    if (k >= 0) {
-      const o = k * 6;
-      const [x, z, w, d] = [p[o], p[o + 1], p[o + 2], p[o + 3]] as [number, number, number, number];
-      this.change((camera) => camera.fit(x - 1, z - 1, w + 2, d + 2, this.when));
+    if (!place[i * 4 + 3]) return;
+    const x = place[i * 4] as number;
+    const z = place[i * 4 + 1] as number;
+    const tall = Math.max(TALL, place[i * 4 + 3] as number);
+    const k = plateOwner.indexOf(i);
+    if (k < 0) {
+      this.change((camera) => camera.fit(x - 4, z - 4, 8, 8, tall, this.when));
       return;
     }
-    if (!this.data.place[i * 4 + 3]) return;
-    const x = this.data.place[i * 4] as number;
-    const z = this.data.place[i * 4 + 1] as number;
-    this.change((camera) => camera.fit(x - 4, z - 4, 8, 8, this.when));
+    const [left, top, w, d] = plates.subarray(k * 6, k * 6 + 4) as unknown as [number, number, number, number];
+    // A small plate is seen with what is around it.
+    const more = Math.max(1, (8 - Math.max(w, d)) / 2);
+    this.change((camera) => camera.fit(left - more, top - more, w + 2 * more, d + 2 * more, tall, this.when));
   }
 
   toggleTop(): void {
@@ -418,6 +425,7 @@ export class Space {
 
   private layout(m: Extract<FromWorker, { kind: 'layout' }>): void {
     const before = this.indexOf(view.selected.peek());
+    const { w, d } = this.data.ground;
     const fresh = this.data.take(m);
     this.picture?.layout(this.data, fresh, m.moved);
     if (this.metricsLamps) this.picture?.lamps(this.data.cpu);
@@ -427,7 +435,7 @@ export class Space {
       view.loaded.value = true;
       this.firstLook();
       answered.value = true;
-    }
+    } else if (this.isFollowing && (w !== m.ground.w || d !== m.ground.d)) this.fitAll();
     const key = view.selected.peek();
     const index = this.indexOf(key);
     if (key !== null && index < 0 && m.sequence > 0) {
@@ -450,11 +458,10 @@ export class Space {
       return;
     }
     if (view.narrow.peek()) picture.camera.turn(true, null);
-    picture.camera.update();
-    const { ground } = this.data;
-    picture.camera.fit(0, 0, ground.w, ground.d, null);
+    this.fitGround(picture.camera, null);
     picture.camera.update();
     view.isTop.value = picture.camera.isTop;
+    this.isFollowing = true;
     if (view.selected.peek()) this.fitSelected();
     picture.invalidate();
     this.writeSoon();
@@ -462,7 +469,7 @@ export class Space {
 
   private arcs(m: Extract<FromWorker, { kind: 'arcs' }>): void {
     this.picture?.arcs(m);
-    view.arcs.value = { drawn: m.drawn, total: m.total };
+    view.arcs.value = { drawn: m.drawn, bundles: m.bundles, within: m.within, hidden: m.hidden };
     this.related.clear();
     this.shownHosts.clear();
     const own = this.indexOf(view.selected.peek());

@@ -13,6 +13,7 @@ export class SpaceData {
   processes = 0;
   kernelThreads = 0;
   flags = new Uint8Array(HOSTS);
+  states = new Uint8Array(HOSTS);
   parents = new Int32Array(HOSTS);
   threads = new Int32Array(HOSTS);
   children = new Int32Array(HOSTS);
@@ -99,6 +100,12 @@ export class SpaceData {
 
   isKernel(i: number): boolean {
     return this.isProcess(i) && ((this.flags[i] as number) & KERNEL_THREAD) !== 0;
+  }
+
+  /** state is the letter of a state that is told (D Z T t), '' of the others. */
+  state(i: number): string {
+    const code = this.states[i] ?? 0;
+    return code === 0 ? '' : String.fromCharCode(code);
   }
 
   /** label is what a process or a host is called, as it calls itself. */

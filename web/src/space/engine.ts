@@ -4,11 +4,13 @@
 import { keyOf } from '../deltas';
 import { type Filter, parseFilter } from '../filter';
 import type { Activity, Gap, ProcessMetrics, ProcessSummary, Topology, TopologyDelta, TopologyEdge } from '../wire.gen';
+import { type Bundled, bundle } from './bundles';
 import { FileCards } from './files';
 import { type Sought, SPACE_KEYS } from './grammar';
-import { ACTIVE_MS, chooseLinks, type Link, Links } from './links';
+import { ACTIVE_MS, chooseLinks, type Link, Links, maxArcs, maxArcsBeside } from './links';
 import { GROUND, Packer } from './pack';
 import {
+  bundleFlags,
   type ConnectionFact,
   DENIED,
   type Facts,
@@ -19,6 +21,8 @@ import {
   LIVE,
   type Names,
   SHOWN,
+  STUCK,
+  type Which,
 } from './protocol';
 import { KERNEL, MIDDLE_SLABS, mainKind, NEAR_SLABS, type Slab, slabs, towerHeight } from './slabs';
 import { type Changes, HOSTS, type Node, Structure } from './structure';
@@ -31,6 +35,8 @@ export const maxWindowPulses = 500;
 export const maxFacts = 200;
 /** Differences kept while the page is held; with more the stream starts anew. */
 const maxQueued = 500;
+const NO_BUNDLES: Bundled = { bundles: [], within: 0, hidden: 0 };
+const BUNDLED_MS = 2000;
 const PLATE_STEP = 0.14;
 const KTHREADD_HEIGHT = 0.9;
 
@@ -47,7 +53,7 @@ export class Engine {
   readonly cards = new FileCards();
   private packer = new Packer();
   private selected = -1;
-  private activeLinks = true;
+  private which: Which = 'active';
   private filter: Filter = parseFilter('', SPACE_KEYS);
   private held = false;
   private queue: ({ whole: Topology } | { delta: TopologyDelta })[] = [];
@@ -59,6 +65,8 @@ export class Engine {
   private lostFrames = 0;
   private lastArcs = '';
   private lastFacts = '';
+  private lastBundled: Bundled | null = null;
+  private bundledAt = 0;
   private lastTick = 0;
   private cardsChanged = false;
   private readonly towers = new Map<string, { of: unknown; middle: Slab[]; near: Slab[] }>();
@@ -162,6 +170,7 @@ export class Engine {
     if (this.selected >= HOSTS && !this.structure.at[this.selected]) this.selected = -1;
     this.postLayout(changes.named, this.pack());
     this.lastArcs = '';
+    this.lastBundled = null;
     this.postArcs();
     this.postFacts();
     this.postCards();
@@ -212,6 +221,7 @@ export class Engine {
       kernelThreads: 0,
       names: namesOf(named),
       flags: new Uint8Array(count),
+      states: new Uint8Array(count),
       parents: new Int32Array(count).fill(-1),
       threads: new Int32Array(count),
       children: new Int32Array(count),
@@ -241,7 +251,9 @@ export class Engine {
         LIVE |
         (node.kernel ? KERNEL_THREAD : 0) |
         (placed ? SHOWN : 0) |
-        (node.summary === null && node.mapsError !== null ? DENIED : 0);
+        (node.summary === null && node.mapsError !== null ? DENIED : 0) |
+        (node.wire.state === 'D' || node.wire.state === 'Z' ? STUCK : 0);
+      layout.states[i] = node.wire.state?.charCodeAt(0) ?? 0;
       layout.threads[i] = node.wire.thread_count;
       layout.cpu[i] = node.wire.cpu_percent ?? Number.NaN;
       layout.rss[i] = node.wire.rss_bytes;
@@ -268,6 +280,7 @@ export class Engine {
     this.putHosts(layout);
     this.post(layout, [
       layout.flags.buffer,
+      layout.states.buffer,
       layout.parents.buffer,
       layout.threads.buffer,
       layout.children.buffer,
@@ -414,8 +427,8 @@ export class Engine {
     this.postFacts();
   }
 
-  showActive(active: boolean): void {
-    this.activeLinks = active;
+  show(which: Which): void {
+    this.which = which;
     this.postArcs();
   }
 
@@ -434,7 +447,22 @@ export class Engine {
   private postArcs(): void {
     if (this.structure.sequence < 0) return;
     const now = this.now();
-    const chosen = chooseLinks(this.links, this.selected, this.activeLinks, now);
+    const isAll = this.which === 'all';
+    const chosen = chooseLinks(
+      this.links,
+      this.selected,
+      this.which === 'active',
+      now,
+      isAll ? maxArcsBeside : maxArcs,
+    );
+    const bundled = isAll ? this.bundled(now) : NO_BUNDLES;
+    const bundles = bundled.bundles.flatMap((one) => [
+      one.a,
+      one.b,
+      one.connections,
+      LINK_KINDS.indexOf(one.kind),
+      bundleFlags(one.active, one.endA, one.endB),
+    ]);
     const arcs: number[] = [];
     const hubs: number[] = [];
     const groups = new Map<string, { at: number; members: Set<number> }>();
@@ -455,21 +483,38 @@ export class Engine {
       }
       arcs.push(link.a, link.b, LINK_KINDS.indexOf(link.kind), (isOwn ? 1 : 0) + (isActive ? 2 : 0));
     }
-    const text = `${arcs.join()} ${hubs.join()}`;
+    const text = `${arcs.join()} ${hubs.join()} ${bundles.join()} ${bundled.within}`;
     if (text === this.lastArcs) return;
     this.lastArcs = text;
     const packed = Float32Array.from(arcs);
     const packedHubs = Float32Array.from(hubs);
+    const packedBundles = Float32Array.from(bundles);
     this.post(
       {
         kind: 'arcs',
         arcs: packed,
         hubs: packedHubs,
-        drawn: chosen.length,
+        bundles: packedBundles,
+        drawn: isAll ? bundled.bundles.reduce((sum, one) => sum + one.connections, 0) : chosen.length,
         total: this.links.links.size,
+        within: bundled.within,
+        hidden: bundled.hidden,
       },
-      [packed.buffer, packedHubs.buffer],
+      [packed.buffer, packedHubs.buffer, packedBundles.buffer],
     );
+  }
+
+  // Made anew with every structure, and for what moves every other second.
+  private bundled(now: number): Bundled {
+    if (this.lastBundled && now - this.bundledAt < BUNDLED_MS) return this.lastBundled;
+    const parents = new Int32Array(this.structure.at.length).fill(-1);
+    for (const node of this.structure.nodes.values()) {
+      const parent = this.structure.parentOf(node);
+      if (parent && isPlaced(parent)) parents[node.index] = parent.index;
+    }
+    this.bundledAt = now;
+    this.lastBundled = bundle(this.links, parents, (at) => at > 0 && now - at <= BUNDLED_MS);
+    return this.lastBundled;
   }
 
   private postFacts(): void {
@@ -594,7 +639,7 @@ function pseudoSummary(node: Node): ProcessSummary {
     euid: wire.euid,
     username: wire.username,
     effective_username: wire.effective_username,
-    state: '',
+    state: wire.state ?? '',
     cpu_percent: wire.cpu_percent,
     rss_bytes: wire.rss_bytes,
     thread_count: wire.thread_count,

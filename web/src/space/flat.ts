@@ -1,16 +1,29 @@
 // The space as a flat map, for a browser without WebGL: the same places seen from
 // above, drawn on a plain canvas when something changed.
 
+import { count } from '../format';
 import { KINDS } from '../kinds';
 import { palette } from '../palette';
+import { type End, strands, WHOLE_PLATE } from './bundles';
 import { Camera, HALF, TOP } from './camera';
 import type { SpaceData } from './data';
-import { type ActivityMessage, type ArcsMessage, type Cards, LINK_KINDS, SHOWN } from './protocol';
+import {
+  type ActivityMessage,
+  type ArcsMessage,
+  BUNDLE,
+  bundleEnds,
+  type Cards,
+  LINK_KINDS,
+  SHOWN,
+  STUCK,
+} from './protocol';
 import { DENIED_MAPS, HOST } from './slabs';
 import { HOSTS } from './structure';
 import { DIM, type Figures, type View, type ViewEvents } from './view';
 
 const LEAST_MS = 100;
+
+const TONES = { sure: 'fg0', candidate: 'fg1', shared: 'kind-data', network: 'mem', open: 'fg0' } as const;
 
 export class Flat implements View {
   readonly canvas: HTMLCanvasElement;
@@ -124,6 +137,9 @@ export class Flat implements View {
     this.invalidate();
   }
 
+  /** save changes nothing: a map is drawn ten times a second at most. */
+  save(): void {}
+
   forget(): void {
     this.share.fill(0);
     this.sums.fill(0);
@@ -214,6 +230,12 @@ export class Flat implements View {
         context.lineTo(x + half, z - half);
         context.stroke();
       }
+      if (((data.flags[i] as number) & STUCK) !== 0) {
+        context.strokeStyle = role('bad');
+        context.lineWidth = 2;
+        context.strokeRect(x - half, z - half, half * 2, half * 2);
+        context.lineWidth = 1;
+      }
       const lamp = share < 0.002 ? 0 : half * Math.min(0.9, 0.25 + 0.65 * Math.sqrt(Math.min(1, share)));
       if (lamp > 0) {
         context.fillStyle = role('cpu');
@@ -270,14 +292,13 @@ export class Flat implements View {
   ): void {
     const message = this.arcsMessage;
     if (!message) return;
-    const tones = { sure: 'fg0', candidate: 'fg1', shared: 'kind-data', network: 'mem', open: 'fg0' };
     const x = (i: number) => left(data.place[i * 4] as number);
     const z = (i: number) => top(data.place[i * 4 + 1] as number);
     for (let k = 0; k + 3 < message.arcs.length; k += 4) {
       const a = message.arcs[k] as number;
       const b = message.arcs[k + 1] as number;
       const kind = LINK_KINDS[message.arcs[k + 2] as number] ?? 'sure';
-      context.strokeStyle = role(tones[kind]);
+      context.strokeStyle = role(TONES[kind]);
       context.setLineDash(kind === 'candidate' ? [4, 4] : []);
       context.beginPath();
       context.moveTo(x(a), z(a));
@@ -285,6 +306,7 @@ export class Flat implements View {
       context.stroke();
     }
     context.setLineDash([]);
+    this.drawBundles(context, data, message, role, left, top);
     context.strokeStyle = role('kind-data');
     const groups = new Map<number, number[]>();
     for (let k = 0; k + 1 < message.hubs.length; k += 2) {
@@ -303,6 +325,45 @@ export class Flat implements View {
       context.rect(hx - 3, hz - 3, 6, 6);
       context.stroke();
     }
+  }
+
+  private drawBundles(
+    context: CanvasRenderingContext2D,
+    data: SpaceData,
+    { bundles }: ArcsMessage,
+    role: (name: string) => string,
+    left: (x: number) => number,
+    top: (z: number) => number,
+  ): void {
+    const end = (index: number, stands: End): readonly [number, number] => {
+      const k = stands === WHOLE_PLATE ? data.plateOwner.indexOf(index) * 6 : -1;
+      const p = data.plates;
+      if (k < 0) return [left(data.place[index * 4] as number), top(data.place[index * 4 + 1] as number)];
+      return [left((p[k] as number) + (p[k + 2] as number) / 2), top((p[k + 1] as number) + (p[k + 3] as number) / 2)];
+    };
+    context.font = '11px monospace';
+    context.textAlign = 'center';
+    for (let k = 0; k + BUNDLE <= bundles.length; k += BUNDLE) {
+      const [endA, endB] = bundleEnds(bundles[k + 4] as number);
+      const a = end(bundles[k] as number, endA);
+      const b = end(bundles[k + 1] as number, endB);
+      const connections = bundles[k + 2] as number;
+      context.strokeStyle = role(TONES[LINK_KINDS[bundles[k + 3] as number] ?? 'sure']);
+      context.lineWidth = strands(connections);
+      context.beginPath();
+      context.moveTo(...a);
+      context.lineTo(...b);
+      context.stroke();
+      if (connections === 1) continue; // the line says so
+      const text = count(connections);
+      const x = (a[0] + b[0]) / 2;
+      const z = (a[1] + b[1]) / 2;
+      context.fillStyle = role('bg0');
+      context.fillRect(x - text.length * 3.5 - 1, z - 7, text.length * 7 + 2, 14);
+      context.fillStyle = role('fg0');
+      context.fillText(text, x, z + 4);
+    }
+    context.lineWidth = 1;
   }
 
   figures(): Figures {

@@ -22,6 +22,8 @@ const FROM_LIST = ['pid', 'ppid', 'name', 'user', 'cpu', 'rss', 'thr', 'kernel']
 
 export const SPACE_KEYS: Grammar = {
   ...Object.fromEntries(FROM_LIST.map((key) => [key, KEYS[key] as Key])),
+  // The others change too often for the structure to tell them.
+  state: { kind: 'state', states: 'DZTt', texts: (p) => [p.state], help: 'state:D' },
   port: own((p) => p.ports(), 'exact', 'port:5432'),
   sock: own((p) => p.socks(), 'text', 'sock:/run/docker.sock'),
   host: own((p) => p.peers(), 'text', 'host:example.org'),

@@ -7,6 +7,7 @@ import type { SpaceData } from './data';
 
 export const maxLabels = 24;
 const CANDIDATES = 90;
+const PLATES_FIRST = 12;
 const NAME = 22;
 
 interface Candidate {
@@ -57,7 +58,9 @@ export class Labels {
     const add = (index: number, tone: Candidate['tone']) => {
       const children = data.children[index] as number;
       const text = short(data.label(index));
-      out.push({ index, text: index >= 0 && children > 0 ? `${text}  ${children + 1}` : text, tone, dy: 0 });
+      // The slab of the kernel has its number in its name.
+      const isPlain = children === 0 || data.isKernel(index);
+      out.push({ index, text: isPlain ? text : `${text}  ${children + 1}`, tone, dy: 0 });
     };
     if (data.isLive(selected)) {
       add(selected, 'label-chosen');
@@ -68,14 +71,24 @@ export class Labels {
     }
     if (data.isLive(hovered) && hovered !== selected) add(hovered, 'label-hover');
     for (const host of hosts) if (data.isLive(host) && host !== selected && host !== hovered) add(host, 'label-host');
+    const others = [...data.hosts.keys()].filter(
+      (i) => data.hosts[i] && !hosts.has(i) && i !== selected && i !== hovered,
+    );
     const order = [...data.plateOwner.keys()];
-    const area = (k: number) => (data.plates[k * 6 + 2] as number) * (data.plates[k * 6 + 3] as number);
+    // A plate with one other on it says no more than that one, however large it is.
+    const area = (k: number) => {
+      const alone = data.children[data.plateOwner[k] as number] === 1 ? 1e6 : 0;
+      return (data.plates[k * 6 + 2] as number) * (data.plates[k * 6 + 3] as number) - alone;
+    };
     order.sort((a, b) => area(b) - area(a));
     for (const k of order) {
       if (out.length >= CANDIDATES) break;
       const owner = data.plateOwner[k] as number;
       if (owner !== selected && owner !== hovered) add(owner, '');
+      // The largest plates, then who is talked to, then the rest.
+      if (out.length >= PLATES_FIRST) while (others.length > 0) add(others.shift() as number, 'label-host');
     }
+    for (const host of others) if (out.length < CANDIDATES) add(host, 'label-host');
     const was = this.candidates;
     this.candidates = out;
     return was.length !== out.length || out.some((one, i) => !isSame(one, was[i] as Candidate));

@@ -156,25 +156,27 @@ export interface Arc {
 
 /** Arcs drawn at most, those of the selected first, then the most recent. */
 export const maxArcs = 200;
+/** Arcs of the selected beside the bundles of all. */
+export const maxArcsBeside = 80;
 /** A link counts as active for this long after its last transfer. */
 export const ACTIVE_MS = 1000;
 
 /** chooseLinks picks what is drawn: the selected's, and with `active` what moved in the last second. */
-export function chooseLinks(links: Links, selected: number, active: boolean, now: number): Link[] {
+export function chooseLinks(links: Links, selected: number, active: boolean, now: number, most = maxArcs): Link[] {
   const chosen = new Set<Link>();
   const isDrawn = (link: Link) => link.a >= 0 && link.b >= 0 && link.a !== link.b;
   if (selected >= 0) {
     const own = links.of(selected).filter(isDrawn);
     own.sort((a, b) => b.active - a.active);
-    for (const link of own.slice(0, maxArcs)) chosen.add(link);
+    for (const link of own.slice(0, most)) chosen.add(link);
   }
-  if (active && chosen.size < maxArcs) {
+  if (active && chosen.size < most) {
     const recent: Link[] = [];
     for (const link of links.links.values()) {
       if (link.active > 0 && now - link.active <= ACTIVE_MS && isDrawn(link) && !chosen.has(link)) recent.push(link);
     }
     recent.sort((a, b) => b.active - a.active);
-    for (const link of recent.slice(0, maxArcs - chosen.size)) chosen.add(link);
+    for (const link of recent.slice(0, most - chosen.size)) chosen.add(link);
   }
   return [...chosen];
 }

@@ -32,7 +32,12 @@ interface Plate {
 export const maxDepth = 12;
 
 const SPARE = 0.12; // free cells a fresh plate keeps for what comes
-const LOOSE = 1.12; // area asked for, since rectangles never fit without loss
+/** WIDTHS are tried for a plate, as shares of the side of a square of its area. */
+const WIDTHS = [0.8, 0.9, 1, 1.1, 1.25];
+/** With more plates than this on it, one width is enough: there are many to fill the holes. */
+const MANY = 150;
+/** LONG is what a plate that is no square is charged, in cells, for each cell of the difference squared. */
+const LONG = 0.12;
 
 export interface Placed {
   /** moved says that a plate was packed anew: what was there may stand elsewhere. */
@@ -205,7 +210,24 @@ export class Packer {
     const towers = items.filter((item) => item.w === 1 && item.d === 1).length;
     const spare = items.length === 1 ? 0 : Math.max(1, Math.ceil(towers * SPARE));
     const widest = items.reduce((most, item) => Math.max(most, item.w), 1);
-    const wide = Math.max(widest, Math.ceil(Math.sqrt((area + spare) * LOOSE * 1.15)));
+    const order = owner === GROUND ? items.map((item) => item.index) : [owner, ...items.map((item) => item.index)];
+    // Several widths are tried: how well rectangles fit cannot be told from their areas.
+    const square = Math.ceil(Math.sqrt((area + spare) * 1.15));
+    const tries = items.length - towers > MANY ? [1.15] : WIDTHS;
+    let best = Number.POSITIVE_INFINITY;
+    let wide = widest;
+    for (const width of new Set(tries.map((share) => Math.max(widest, Math.ceil(square * share))))) {
+      this.fill(owner, plate, order, width, spare);
+      const cost = (plate.w + 1) * (plate.d + 1) + LONG * (plate.w - plate.d) ** 2;
+      if (cost >= best) continue;
+      best = cost;
+      wide = width;
+    }
+    if (plate.w !== wide) this.fill(owner, plate, order, wide, spare);
+  }
+
+  // fill packs in rows of `wide` cells, as many as it takes.
+  private fill(owner: number, plate: Plate, order: readonly number[], wide: number, spare: number): void {
     plate.w = wide;
     plate.d = 0;
     plate.taken = new Uint8Array(0);
@@ -217,7 +239,6 @@ export class Packer {
       plate.d = rows;
     };
     grow(1);
-    const order = owner === GROUND ? items.map((item) => item.index) : [owner, ...items.map((item) => item.index)];
     const scan = { at: 0 };
     for (const index of order) {
       while (!this.place(plate, owner, index, scan)) grow(plate.d + 1);

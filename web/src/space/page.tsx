@@ -12,6 +12,7 @@ import { AsList, type ListHandle } from './aslist';
 import { Space } from './control';
 import { SPACE_KEYS } from './grammar';
 import { Panel, sensorLook } from './panel';
+import { BUNDLE, type Which } from './protocol';
 import { bindSpaceKeys } from './shortcuts';
 import * as view from './state';
 
@@ -197,18 +198,22 @@ function Tools(props: { space: Space | null }) {
         <>
           {toggle('Plates', view.withPlates, 'A plate for each parent')}
           {toggle('Parent lines', view.withParents, 'A line from each process to its parent')}
-          <button
-            type="button"
-            class="button"
-            aria-pressed={view.withActive.value && !isSimple}
-            disabled={isSimple}
-            title={isSimple ? 'Simplified drawing shows those of the selected only' : 'Which connections are drawn'}
-            onClick={() => {
-              view.withActive.value = !view.withActive.value;
-            }}
-          >
-            Connections: {view.withActive.value && !isSimple ? 'selected + active' : 'selected'}
-          </button>
+          <label class="button space-choice">
+            Connections:
+            <select
+              class="space-select"
+              value={view.shownConnections.value}
+              onChange={(event) => {
+                view.connections.value = event.currentTarget.value as Which;
+              }}
+            >
+              <option value="selected">selected</option>
+              <option value="active" disabled={isSimple}>
+                selected + active
+              </option>
+              <option value="all">all, in bundles</option>
+            </select>
+          </label>
           {toggle('Files', view.withFiles, 'A card for each file of the last 30 s')}
           <button
             type="button"
@@ -258,6 +263,9 @@ function Legend() {
       <span class="legend">
         <span class="legend-square swatch-write" aria-hidden="true" />
         write / send
+      </span>
+      <span class="legend">
+        <span class="legend-frame" aria-hidden="true" />D state or zombie
       </span>
       <span class="legend">— connection</span>
       <span class="legend">┄ candidate</span>
@@ -360,6 +368,12 @@ export function SpacePage() {
         <span>
           <span class="mono">{count(drawn.drawn)}</span> of{' '}
           <span class="mono">{count(space?.data.connections ?? 0)}</span> connections drawn
+          {drawn.bundles.length > 0 && (
+            <>
+              {' '}
+              in <span class="mono">{count(drawn.bundles.length / BUNDLE)}</span> bundles
+            </>
+          )}
         </span>
         <span>
           lost <span class="mono">{lost ? count(lost.lost + lost.files_lost) : '–'}</span> · gaps{' '}

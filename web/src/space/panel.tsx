@@ -1,18 +1,20 @@
 // Beside the picture: what is known of the selected as text, or of all.
 
-import { bytes, bytesFull, count, percent, rate, UNKNOWN, visible } from '../format';
+import { bytes, bytesFull, count, percent, rate, stateName, UNKNOWN, visible } from '../format';
 import { KIND_LETTER, KIND_NAME, KINDS, type Kind, kindFrom } from '../kinds';
 import { Lamp } from '../lamps';
 import { navigate, plainClick, processPath } from '../route';
 import type { SensorStatus } from '../wire.gen';
+import { ALONE } from './bundles';
 import type { Space } from './control';
 import { fileText } from './files';
-import type { ConnectionFact } from './protocol';
+import { BUNDLE, bundleEnds, type ConnectionFact } from './protocol';
 import { slabs } from './slabs';
 import * as view from './state';
 import { HOSTS } from './structure';
 
 const BUSIEST = 10;
+const SHOWN_BUNDLES = 20;
 const SHOWN_CONNECTIONS = 60;
 
 function Who(props: { space: Space; index: number }) {
@@ -150,6 +152,14 @@ function Files() {
 function Space_(props: { space: Space; index: number }) {
   const facts = view.facts.value;
   if (!facts || facts.index !== props.index) return null;
+  if (props.space.data.isKernel(props.index)) {
+    return (
+      <section class="space-part" aria-label="Address space">
+        <h2 class="caption">Address space</h2>
+        <p class="space-none">Kernel threads have none of their own. “As list” has each of them with kernel:yes.</p>
+      </section>
+    );
+  }
   if (!facts.summary) {
     return (
       <section class="space-part" aria-label="Address space">
@@ -194,6 +204,16 @@ function Space_(props: { space: Space; index: number }) {
   );
 }
 
+function State(props: { letter: string }) {
+  const { letter } = props;
+  if (letter === '') return null;
+  return (
+    <span class="tone-bad">
+      <span class="mono">{letter}</span> {stateName(letter)}
+    </span>
+  );
+}
+
 function Process(props: { space: Space; index: number }) {
   const { space, index } = props;
   const { data } = space;
@@ -233,6 +253,7 @@ function Process(props: { space: Space; index: number }) {
             threads <span class="mono">{count(data.threads[index])}</span>
           </span>
           <span>{visible(data.user[index] ?? String(data.uid[index]))}</span>
+          <State letter={data.state(index)} />
         </p>
         {data.container[index] && <p class="space-line">{visible(data.container[index] ?? '')}</p>}
         <p class="space-line">
@@ -356,6 +377,70 @@ function Sensors() {
   );
 }
 
+// Those in a state that does not pass by itself in an instant.
+function Stuck(props: { space: Space }) {
+  const { space } = props;
+  const { data } = space;
+  const list: number[] = [];
+  for (let i = HOSTS; i < data.count; i++) if (data.isProcess(i) && data.states[i]) list.push(i);
+  if (list.length === 0) return null;
+  return (
+    <section class="space-part" aria-label="Waiting, stopped or zombie">
+      <h2 class="caption">Waiting, stopped or zombie</h2>
+      <ul class="space-rows">
+        {list.slice(0, BUSIEST).map((i) => (
+          <li class="space-row" key={data.key(i)}>
+            <span class="space-peer">
+              <Who space={space} index={i} />
+            </span>
+            <span class="space-figure">
+              <State letter={data.state(i)} />
+            </span>
+          </li>
+        ))}
+      </ul>
+      {list.length > BUSIEST && <p class="space-none">and {count(list.length - BUSIEST)} more.</p>}
+    </section>
+  );
+}
+
+// The bundles of the picture as text.
+function Bundles(props: { space: Space }) {
+  const { space } = props;
+  const { bundles, within, hidden } = view.arcs.value;
+  if (view.shownConnections.value !== 'all') return null;
+  const rows: number[] = [];
+  for (let k = 0; k < bundles.length && rows.length < SHOWN_BUNDLES; k += BUNDLE) rows.push(k);
+  const more = bundles.length / BUNDLE - rows.length;
+  const side = (k: number, which: 0 | 1) => (
+    <>
+      <Who space={space} index={bundles[k + which] as number} />
+      {bundleEnds(bundles[k + 4] as number)[which] !== ALONE && ' (plate)'}
+    </>
+  );
+  return (
+    <section class="space-part" aria-label="All connections">
+      <h2 class="caption">All connections, in bundles</h2>
+      {rows.length === 0 && <p class="space-none">None between plates.</p>}
+      <ul class="space-rows">
+        {rows.map((k) => (
+          <li class="space-row" key={`${bundles[k]} ${bundles[k + 1]}`}>
+            <span class="space-peer">
+              {side(k, 0)} – {side(k, 1)}
+            </span>
+            <span class="mono space-figure">{count(bundles[k + 2])}</span>
+          </li>
+        ))}
+      </ul>
+      <p class="space-none">
+        {more > 0 && `${count(more)} more bundles are in the picture. `}
+        {count(within)} connections stay on one plate
+        {hidden > 0 && `; ${count(hidden)} are in bundles too many to draw`}.
+      </p>
+    </section>
+  );
+}
+
 function All(props: { space: Space }) {
   const { space } = props;
   const { data } = space;
@@ -378,6 +463,8 @@ function All(props: { space: Space }) {
           ))}
         </ul>
       </section>
+      <Stuck space={space} />
+      <Bundles space={space} />
       <section class="space-part" aria-label="Remote hosts">
         <h2 class="caption">Remote hosts</h2>
         {data.hosts.every((host) => host === null) && <p class="space-none">None.</p>}

@@ -3,6 +3,7 @@
 
 import type { LiveState } from '../stream';
 import type { MapSummary, SystemStatus } from '../wire.gen';
+import type { End } from './bundles';
 import type { LinkKind } from './links';
 
 export type ToWorker =
@@ -13,13 +14,17 @@ export type ToWorker =
   | { kind: 'hold'; held: boolean }
   | { kind: 'select'; index: number }
   | { kind: 'query'; text: string }
-  | { kind: 'connections'; active: boolean }
+  | { kind: 'connections'; which: Which }
   | { kind: 'rearrange' };
+
+/** Which connections are drawn: the selected's, with those of the last second, or all as bundles. */
+export type Which = 'selected' | 'active' | 'all';
 
 export const LIVE = 1;
 export const KERNEL_THREAD = 2;
 export const SHOWN = 4; // has a place
 export const DENIED = 8; // its maps cannot be read
+export const STUCK = 16; // waits uninterruptibly, or has ended and nobody took note
 
 /** Names of processes that are new or call themselves otherwise now. */
 export interface Names {
@@ -50,6 +55,8 @@ export interface Layout {
   kernelThreads: number;
   names: Names;
   flags: Uint8Array;
+  /** states has the letter of a state that is told (D Z T t), 0 of the others. */
+  states: Uint8Array;
   parents: Int32Array;
   threads: Int32Array;
   children: Int32Array;
@@ -98,9 +105,20 @@ export interface ArcsMessage {
   arcs: Float32Array;
   /** hubs are groups of those who share one object: index, group. */
   hubs: Float32Array;
+  /** bundles are from, to, connections, kind, flags; see bundleFlags. */
+  bundles: Float32Array;
   drawn: number;
   total: number;
+  /** within are connections of one plate, and hidden those of bundles left out: in no bundle. */
+  within: number;
+  hidden: number;
 }
+
+/** BUNDLE is how many numbers a bundle of ArcsMessage has. */
+export const BUNDLE = 5;
+export const bundleFlags = (active: boolean, a: End, b: End): number => (active ? 1 : 0) + a * 2 + b * 8;
+export const isBundleActive = (flags: number): boolean => (flags & 1) !== 0;
+export const bundleEnds = (flags: number): [End, End] => [((flags >> 1) & 3) as End, ((flags >> 3) & 3) as End];
 
 /** The order of kinds in ArcsMessage. */
 export const LINK_KINDS: readonly LinkKind[] = ['sure', 'candidate', 'shared', 'network', 'open'];

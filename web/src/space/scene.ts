@@ -1,4 +1,4 @@
-// The space in three dimensions: seven draw calls whatever there is to see.
+// The space in three dimensions: seven draw calls, eight with numbers, whatever there is to see.
 //
 // World units are cells of the layout; a tower stands at (x, z) with its foot at y.
 // invalidate() is the only way to a frame: what changed asks for one, and what moves by
@@ -25,27 +25,33 @@ import {
   Points,
   RawShaderMaterial,
   RGBAFormat,
+  Vector2,
   Vector3,
   WebGLRenderer,
   Scene as World,
 } from 'three';
 import { KINDS } from '../kinds';
 import { palette } from '../palette';
+import { maxBundles, maxStrands } from './bundles';
 import { Camera, FOV, HALF } from './camera';
 import type { SpaceData } from './data';
-import { type ActivityMessage, type ArcsMessage, type Cards, LINK_KINDS, SHOWN } from './protocol';
+import { DIGIT_FRAGMENT, DIGIT_VERTEX, Digits } from './digits';
+import { Lines } from './lines';
+import { type ActivityMessage, type ArcsMessage, BUNDLE, type Cards, isBundleActive, SHOWN, STUCK } from './protocol';
 import * as glsl from './shaders';
 import { CARD_READ, CARD_WRITE, HOST } from './slabs';
 import { HOSTS } from './structure';
-import { arcHeight, CHOSEN, DIM, type Figures, PLAIN, type View, type ViewEvents } from './view';
+import { CHOSEN, DIM, type Figures, PLAIN, type View, type ViewEvents } from './view';
+import { putArcs, putBundles, putParents, type Tones, type Wiring } from './wiring';
 
 /** Boxes drawn at most; towers farther off become single boxes before that. */
 export const maxBoxes = 40_000;
-/** Line segments drawn at most: 200 arcs of 20, the rest for parent lines. */
+/** Line segments drawn at most: 200 arcs of 20, or 80 of them and 200 strands of bundles of 12; the rest for parent lines. */
 export const maxSegments = 4000;
+/** Characters of the numbers on bundles. */
+const maxDigits = maxBundles * 6;
 /** Pulses on screen at most; the oldest makes room. */
 export const maxPulses = 2000;
-const ARC_STEPS = 20;
 const TWEEN_MS = 300;
 const FADE_MS = 500;
 const PULSE_S = 0.9;
@@ -54,7 +60,15 @@ const SMALL_PLATE = 90;
 /** A cell of this many px shows every slab. */
 const NEAR_CELL = 30;
 const LEVEL_MS = 160;
-const FRAME_MS = 14;
+/** The shortest time between two frames, ms: at most 60 a second, 30 to save a battery, 10 drawn in software. */
+const FRAME_MS = 1000 / 60;
+const SAVING_MS = 1000 / 30;
+const SIMPLE_MS = 100;
+/** A frame may come this much early: displays are not exact. */
+const EARLY_MS = 1;
+const BLINK_MS = 1000;
+/** RIM is what of a plate's edge is left out on each side of its drawing, in cells. */
+const RIM = 0.05;
 const TEXELS = 128;
 
 const FAR = 0;
@@ -138,12 +152,17 @@ export class Scene implements View {
     uEdge: { value: new Color() },
     uRead: { value: new Color() },
     uWrite: { value: new Color() },
+    uBad: { value: new Color() },
+    uGlyphs: { value: null },
+    uScreen: { value: new Vector2(1, 1) },
   };
   private readonly boxes = unit();
   private readonly lamp = unit();
   private readonly plate = unit();
-  private readonly lines = new BufferGeometry();
-  private readonly outline = new BufferGeometry();
+  private readonly lines = new Lines(maxSegments);
+  private readonly outline = new Lines(OUTLINE);
+  private readonly digits: Digits;
+  private readonly digitMesh: Mesh;
   private readonly pulse = new BufferGeometry();
   private readonly plateMesh: Mesh;
   private readonly pulseMesh: Points;
@@ -152,6 +171,7 @@ export class Scene implements View {
 
   private data: SpaceData | null = null;
   private boxArray = new Float32Array(0);
+  private towers = 0;
   private levels = new Uint8Array(0);
   private levelsAt = 0;
   private boxesWanted = true;
@@ -170,8 +190,11 @@ export class Scene implements View {
   private stepAt = 0;
   private asked = 0;
   private timer: ReturnType<typeof setTimeout> | null = null;
-  private lastFrame = 0;
-  private frameBegan = 0;
+  private due = 0; // before then no frame is drawn
+  private isSaving = false;
+  private isBlink = false;
+  private blinking: ReturnType<typeof setTimeout> | null = null;
+  private digitsWanted = false;
   private frames = 0;
   private isLost = false;
   private disposed = false;
@@ -201,19 +224,14 @@ export class Scene implements View {
     this.growBoxes(1024);
     this.growPlates(64);
 
-    this.lines.setAttribute('position', dynamic(new Float32Array(maxSegments * 6), 3));
-    this.lines.setAttribute('tone', dynamic(new Float32Array(maxSegments * 8), 4));
-    const lineMaterial = this.shader(glsl.LINE_VERTEX, glsl.LINE_FRAGMENT);
-    lineMaterial.transparent = true;
-    lineMaterial.depthWrite = false;
-    const line = this.add(new LineSegments(this.lines, lineMaterial), 4);
-
-    this.outline.setAttribute('position', dynamic(new Float32Array(OUTLINE * 2 * 3), 3));
-    this.outline.setAttribute('tone', dynamic(new Float32Array(OUTLINE * 2 * 4), 4));
-    const outlineMaterial = this.shader(glsl.LINE_VERTEX, glsl.LINE_FRAGMENT);
-    outlineMaterial.transparent = true;
-    outlineMaterial.depthTest = false;
-    const outline = this.add(new LineSegments(this.outline, outlineMaterial), 6);
+    const line = this.add(new LineSegments(this.lines.geometry, this.lineShader()), 4);
+    const outlineShader = this.lineShader();
+    outlineShader.depthTest = false;
+    const outline = this.add(new LineSegments(this.outline.geometry, outlineShader), 6);
+    this.digits = new Digits(maxDigits, this.uniform('uGlyphs'));
+    this.digitMesh = this.mesh(this.digits.geometry, DIGIT_VERTEX, DIGIT_FRAGMENT, 7);
+    (this.digitMesh.material as RawShaderMaterial).depthTest = false;
+    this.digitMesh.visible = false;
 
     this.pulse.setAttribute('from', dynamic(new Float32Array(maxPulses * 3), 3));
     this.pulse.setAttribute('to', dynamic(new Float32Array(maxPulses * 3), 3));
@@ -221,8 +239,6 @@ export class Scene implements View {
     this.pulse.setAttribute('position', this.pulse.getAttribute('from'));
     this.pulseMesh = this.add(new Points(this.pulse, this.shader(glsl.PULSE_VERTEX, glsl.PULSE_FRAGMENT)), 5);
     this.objects.push(box, lamp, line, outline);
-    this.lines.setDrawRange(0, 0);
-    this.outline.setDrawRange(0, 0);
     this.recolour();
 
     this.canvas.addEventListener('webglcontextlost', this.onLost);
@@ -233,6 +249,13 @@ export class Scene implements View {
   private shader(vertex: string, fragment: string): RawShaderMaterial {
     const made = material(vertex, fragment, this.shared);
     this.materials.push(made);
+    return made;
+  }
+
+  private lineShader(): RawShaderMaterial {
+    const made = this.shader(glsl.LINE_VERTEX, glsl.LINE_FRAGMENT);
+    made.transparent = true;
+    made.depthWrite = false;
     return made;
   }
 
@@ -303,8 +326,8 @@ export class Scene implements View {
     sum.set(this.stepSum);
     this.stepSum = sum;
     this.capacity = size;
-    const who = new Float32Array(size);
-    replace(this.lamp, 'who', new InstancedBufferAttribute(who, 1));
+    // A lamp each, and a frame for those that are stuck.
+    replace(this.lamp, 'who', new InstancedBufferAttribute(new Float32Array(size * 2 * 2), 2));
   }
 
   private uniform(name: string): IUniform {
@@ -365,9 +388,13 @@ export class Scene implements View {
   private putLamps(data: SpaceData): void {
     const who = this.lamp.getAttribute('who') as InstancedBufferAttribute;
     let count = 0;
+    this.towers = 0;
     for (let i = HOSTS; i < data.count; i++) {
-      if (((data.flags[i] as number) & SHOWN) === 0) continue;
-      (who.array as Float32Array)[count++] = i;
+      const flags = data.flags[i] as number;
+      if ((flags & SHOWN) === 0) continue;
+      this.towers++;
+      who.setXY(count++, i, 0);
+      if ((flags & STUCK) !== 0) who.setXY(count++, i, 1);
     }
     who.needsUpdate = true;
     this.lamp.instanceCount = count;
@@ -438,7 +465,34 @@ export class Scene implements View {
   arcs(message: ArcsMessage): void {
     this.arcsMessage = message;
     this.linesWanted = true;
+    if (this.steps > 0) this.blink();
     this.invalidate();
+  }
+
+  // Where nothing moves, what moves bytes changes its colour once a second instead.
+  private blink(): void {
+    if (this.blinking !== null || !this.hasActive()) return;
+    this.blinking = setTimeout(() => {
+      this.blinking = null;
+      this.isBlink = this.hasActive() && !this.isBlink;
+      this.linesWanted = true;
+      this.invalidate();
+      this.blink();
+    }, BLINK_MS);
+  }
+
+  private hasActive(): boolean {
+    const message = this.arcsMessage;
+    if (!message) return false;
+    for (let k = 3; k < message.arcs.length; k += 4) if ((message.arcs[k] as number) & 2) return true;
+    for (let k = BUNDLE - 1; k < message.bundles.length; k += BUNDLE) {
+      if (isBundleActive(message.bundles[k] as number)) return true;
+    }
+    return false;
+  }
+
+  save(on: boolean): void {
+    this.isSaving = on;
   }
 
   cards(message: Cards): void {
@@ -526,8 +580,10 @@ export class Scene implements View {
   }
 
   private addPulses(list: Float32Array, now: number): void {
-    const { data } = this;
+    const { data, selected } = this;
     if (list.length === 0 || !data) return;
+    // Bundles tell what moves by their light: only what has an arc has pulses.
+    const isBundled = (this.arcsMessage?.bundles.length ?? 0) > 0;
     const from = this.pulse.getAttribute('from') as BufferAttribute;
     const to = this.pulse.getAttribute('to') as BufferAttribute;
     const pulse = this.pulse.getAttribute('pulse') as BufferAttribute;
@@ -536,6 +592,7 @@ export class Scene implements View {
       const b = (list[k + 1] as number) * 4;
       const p = this.place;
       if (!p[a + 3] || !p[b + 3]) continue;
+      if (isBundled && a !== selected * 4 && b !== selected * 4) continue;
       const i = this.pulseHead;
       this.pulseHead = (i + 1) % maxPulses;
       from.setXYZ(i, p[a] as number, (p[a + 2] as number) + (p[a + 3] as number), p[a + 1] as number);
@@ -627,7 +684,7 @@ export class Scene implements View {
       }
     }
     // Those still to come get a box each whatever the others take.
-    let towers = this.lamp.instanceCount;
+    let { towers } = this;
     let atMiddle = 0;
     let atNear = 0;
     const { middle, near } = data;
@@ -659,194 +716,46 @@ export class Scene implements View {
 
   // --- lines
 
-  private segment = 0;
-  private linePosition: Float32Array = new Float32Array(0);
-  private lineTone: Float32Array = new Float32Array(0);
-
-  private line(ax: number, ay: number, az: number, bx: number, by: number, bz: number, c: Color, alpha: number): void {
-    if (this.segment >= maxSegments) return;
-    const p = this.segment * 6;
-    const t = this.segment * 8;
-    const { linePosition, lineTone } = this;
-    linePosition[p] = ax;
-    linePosition[p + 1] = ay;
-    linePosition[p + 2] = az;
-    linePosition[p + 3] = bx;
-    linePosition[p + 4] = by;
-    linePosition[p + 5] = bz;
-    for (let k = 0; k < 8; k += 4) {
-      lineTone[t + k] = c.r;
-      lineTone[t + k + 1] = c.g;
-      lineTone[t + k + 2] = c.b;
-      lineTone[t + k + 3] = alpha;
-    }
-    this.segment++;
-  }
-
-  private arc(a: number, b: number, colour: Color, alpha: number, dashed: boolean): void {
-    const p = this.place;
-    if (!p[a * 4 + 3] || !p[b * 4 + 3]) return;
-    const ax = p[a * 4] as number;
-    const ay = (p[a * 4 + 2] as number) + (p[a * 4 + 3] as number);
-    const az = p[a * 4 + 1] as number;
-    const bx = p[b * 4] as number;
-    const by = (p[b * 4 + 2] as number) + (p[b * 4 + 3] as number);
-    const bz = p[b * 4 + 1] as number;
-    const up = arcHeight(bx - ax, bz - az);
-    let lx = ax;
-    let ly = ay;
-    let lz = az;
-    for (let k = 1; k <= ARC_STEPS; k++) {
-      const t = k / ARC_STEPS;
-      const x = ax + (bx - ax) * t;
-      const y = ay + (by - ay) * t + up * 4 * t * (1 - t);
-      const z = az + (bz - az) * t;
-      if (!dashed || k % 2 === 1) this.line(lx, ly, lz, x, y, z, colour, alpha);
-      lx = x;
-      ly = y;
-      lz = z;
-    }
-  }
-
-  private readonly tones: Record<string, Color> = {};
+  private readonly tones = Object.fromEntries(
+    ['sure', 'candidate', 'shared', 'network', 'open', 'parent', 'focus', 'blink'].map((name) => [name, new Color()]),
+  ) as Tones;
 
   private putLines(data: SpaceData): void {
-    const position = this.lines.getAttribute('position') as BufferAttribute;
-    const tone = this.lines.getAttribute('tone') as BufferAttribute;
-    this.linePosition = position.array as Float32Array;
-    this.lineTone = tone.array as Float32Array;
-    this.segment = 0;
-    const message = this.arcsMessage;
-    if (message) {
-      const { arcs, hubs } = message;
-      for (let k = 0; k + 3 < arcs.length; k += 4) {
-        const kind = LINK_KINDS[arcs[k + 2] as number] ?? 'sure';
-        const flags = arcs[k + 3] as number;
-        const alpha = flags & 2 ? 1 : flags & 1 ? 0.6 : 0.4;
-        this.arc(arcs[k] as number, arcs[k + 1] as number, this.tones[kind] as Color, alpha, kind === 'candidate');
-      }
-      this.putHubs(hubs);
+    const { digits, lines, place, selected, tones } = this;
+    const plateOf = (index: number) => (this.plateBefore.get(index) ?? 0) - 1;
+    const wiring: Wiring = { lines, tones, data, place, selected, plateOf, isBlink: this.isBlink };
+    lines.clear();
+    digits.clear();
+    if (this.arcsMessage) {
+      putArcs(wiring, this.arcsMessage);
+      putBundles(wiring, this.arcsMessage, maxStrands, (x, y, z, value) => digits.add(x, y, z, value));
     }
-    if (this.withParents) {
-      const p = this.place;
-      for (let i = HOSTS; i < data.count; i++) {
-        const up = data.parents[i] as number;
-        if (up < 0 || !p[i * 4 + 3] || !p[up * 4 + 3]) continue;
-        const chosen = i === this.selected || up === this.selected;
-        this.line(
-          p[i * 4] as number,
-          (p[i * 4 + 2] as number) + 0.02,
-          p[i * 4 + 1] as number,
-          p[up * 4] as number,
-          (p[up * 4 + 2] as number) + 0.02,
-          p[up * 4 + 1] as number,
-          this.tones[chosen ? 'focus' : 'parent'] as Color,
-          chosen ? 1 : 0.5,
-        );
-      }
-    }
-    position.needsUpdate = true;
-    tone.needsUpdate = true;
-    this.lines.setDrawRange(0, this.segment * 2);
+    if (this.withParents) putParents(wiring);
+    lines.done();
+    this.digitMesh.visible = !digits.isEmpty;
+    this.digitsWanted = true;
     this.putOutline(data);
   }
 
-  // Those who share one object meet above their middle.
-  private putHubs(hubs: Float32Array): void {
-    const p = this.place;
-    for (let k = 0; k < hubs.length; ) {
-      const group = hubs[k + 1];
-      let end = k;
-      let x = 0;
-      let z = 0;
-      let y = 0;
-      let n = 0;
-      while (end < hubs.length && hubs[end + 1] === group) {
-        const i = (hubs[end] as number) * 4;
-        end += 2;
-        if (!p[i + 3]) continue;
-        x += p[i] as number;
-        z += p[i + 1] as number;
-        y = Math.max(y, (p[i + 2] as number) + (p[i + 3] as number));
-        n++;
-      }
-      const c = this.tones.shared as Color;
-      const hx = x / n;
-      const hz = z / n;
-      const hy = y + 1.2;
-      for (; k < end; k += 2) {
-        const i = (hubs[k] as number) * 4;
-        if (!p[i + 3]) continue;
-        this.line(p[i] as number, (p[i + 2] as number) + (p[i + 3] as number), p[i + 1] as number, hx, hy, hz, c, 0.85);
-      }
-      // A diamond where they meet.
-      const s = 0.22;
-      this.line(hx - s, hy, hz, hx, hy + s, hz, c, 1);
-      this.line(hx, hy + s, hz, hx + s, hy, hz, c, 1);
-      this.line(hx + s, hy, hz, hx, hy - s, hz, c, 1);
-      this.line(hx, hy - s, hz, hx - s, hy, hz, c, 1);
-    }
-  }
-
   private putOutline(data: SpaceData): void {
-    const position = this.outline.getAttribute('position') as BufferAttribute;
-    const tone = this.outline.getAttribute('tone') as BufferAttribute;
-    let n = 0;
-    const edge = (a: readonly number[], b: readonly number[], alpha: number) => {
-      const c = this.tones.focus as Color;
-      for (const at of [a, b]) {
-        position.setXYZ(n, at[0] as number, at[1] as number, at[2] as number);
-        tone.setXYZW(n, c.r, c.g, c.b, alpha);
-        n++;
-      }
-    };
-    const around = (x: number, z: number, hw: number, hd: number, y: number, h: number, alpha: number) => {
-      const corner = (k: number, at: number): number[] => [
-        x + (k === 0 || k === 3 ? -hw : hw),
-        at,
-        z + (k < 2 ? -hd : hd),
-      ];
-      for (let k = 0; k < 4; k++) {
-        edge(corner(k, y), corner((k + 1) % 4, y), alpha);
-        if (h === 0) continue;
-        edge(corner(k, y + h), corner((k + 1) % 4, y + h), alpha);
-        edge(corner(k, y), corner(k, y + h), alpha);
-      }
-    };
-    const p = this.place;
+    const { outline, place, tones } = this;
+    outline.clear();
     for (const [index, alpha] of [
       [this.selected, 1],
       [this.hovered, 0.7],
     ] as const) {
-      if (index < 0 || !p[index * 4 + 3]) continue;
       const o = index * 4;
-      around(
-        p[o] as number,
-        p[o + 1] as number,
-        HALF + 0.04,
-        HALF + 0.04,
-        p[o + 2] as number,
-        (p[o + 3] as number) + 0.03,
-        alpha,
-      );
+      if (index < 0 || !place[o + 3]) continue;
+      const [x, z, y, h] = place.subarray(o, o + 4) as unknown as [number, number, number, number];
+      outline.box(x, z, HALF + 0.05, HALF + 0.05, y, h + 0.03, tones.focus, alpha);
       const k = data.plateOwner.indexOf(index);
       if (k < 0) continue;
-      const q = data.plates;
-      const w = (q[k * 6 + 2] as number) / 2;
-      const d = (q[k * 6 + 3] as number) / 2;
-      around(
-        (q[k * 6] as number) + w,
-        (q[k * 6 + 1] as number) + d,
-        w - 0.05,
-        d - 0.05,
-        q[k * 6 + 4] as number,
-        0,
-        alpha,
-      );
+      const plate = data.plates.subarray(k * 6, k * 6 + 6) as unknown as [number, number, number, number, number];
+      const w = plate[2] / 2;
+      const d = plate[3] / 2;
+      outline.box(plate[0] + w, plate[1] + d, w - RIM, d - RIM, plate[4], 0, tones.focus, alpha);
     }
-    position.needsUpdate = true;
-    tone.needsUpdate = true;
-    this.outline.setDrawRange(0, n);
+    outline.done();
   }
 
   // --- looks
@@ -862,16 +771,20 @@ export class Scene implements View {
     set('uEdge', role('line2'));
     set('uRead', role('read'));
     set('uWrite', role('write'));
+    set('uBad', role('bad'));
     const kinds = this.uniform('uKinds').value as Color[];
     const names = [...KINDS.map((kind) => `kind-${kind}`), 'line2', 'line2', 'fg1', 'read', 'write', 'fg2'];
     names.forEach((name, i) => void (kinds[i] as Color).copy(plain(role(name))));
-    this.tones.sure = plain(role('fg0'));
-    this.tones.candidate = plain(role('fg1'));
-    this.tones.shared = plain(role('kind-data'));
-    this.tones.network = plain(role('mem'));
-    this.tones.open = this.tones.sure;
-    this.tones.parent = plain(role('line2'));
-    this.tones.focus = plain(role('focus'));
+    const { tones } = this;
+    tones.sure.copy(plain(role('fg1')));
+    tones.candidate.copy(plain(role('fg1')));
+    tones.shared.copy(plain(role('kind-data')));
+    tones.network.copy(plain(role('mem')));
+    tones.open.copy(tones.sure);
+    tones.parent.copy(plain(role('line2')));
+    tones.focus.copy(plain(role('focus')));
+    tones.blink.copy(plain(role('read')));
+    this.digits.recolour(role('bg0'), role('fg0'));
     this.gl.setClearColor(plain(role('bg0')), 1);
     this.linesWanted = true;
     this.invalidate();
@@ -882,6 +795,8 @@ export class Scene implements View {
     this.camera.height = Math.max(1, height);
     this.gl.setSize(this.camera.width, this.camera.height, false);
     this.eye.aspect = this.camera.width / this.camera.height;
+    (this.uniform('uScreen').value as Vector2).set(this.camera.width, this.camera.height);
+    this.digitsWanted = true;
     this.invalidate();
   }
 
@@ -889,26 +804,29 @@ export class Scene implements View {
 
   invalidate(): void {
     if (this.asked !== 0 || this.timer !== null || this.disposed) return;
-    const least = this.options.simple ? 100 : 15;
-    const wait = this.lastFrame + least - performance.now();
-    if (wait > 16) {
+    const wait = this.due - performance.now();
+    if (wait > FRAME_MS) {
       this.timer = setTimeout(() => {
         this.timer = null;
         this.asked = requestAnimationFrame(this.frame);
-      }, wait);
+      }, wait - EARLY_MS);
     } else this.asked = requestAnimationFrame(this.frame);
+  }
+
+  private get least(): number {
+    return this.options.simple ? SIMPLE_MS : this.isSaving ? SAVING_MS : FRAME_MS;
   }
 
   private readonly frame = (): void => {
     this.asked = 0;
     if (this.disposed || this.isLost || document.visibilityState === 'hidden') return;
     const began = performance.now();
-    // At most 60 frames a second, whatever the display can.
-    if (began - this.frameBegan < FRAME_MS) {
+    if (began < this.due - EARLY_MS) {
       this.asked = requestAnimationFrame(this.frame);
       return;
     }
-    this.frameBegan = began;
+    // One that came late does not put off the next, and what was not drawn is not made up for.
+    this.due = Math.max(this.due, began - this.least) + this.least;
     const now = this.seconds();
     const { camera, data } = this;
     const flying = camera.step(began);
@@ -937,10 +855,14 @@ export class Scene implements View {
           this.boxesWanted = false;
           this.putBoxes(data);
         }
-      } else if (flying || this.cameraMoved()) later = true;
+      } else if (flying || this.cameraMoved(0)) later = true;
       if (this.linesWanted) {
         this.linesWanted = false;
         this.putLines(data);
+      }
+      if (this.digitMesh.visible && (this.digitsWanted || this.cameraMoved(1))) {
+        this.digitsWanted = false;
+        this.digits.lay(camera);
       }
     }
     this.pulse.setDrawRange(0, now < this.pulseEnd ? maxPulses : 0);
@@ -948,7 +870,8 @@ export class Scene implements View {
     this.gl.render(this.world, this.eye);
     this.frames++;
     const took = performance.now() - began;
-    this.lastFrame = performance.now();
+    // Software draws as slowly as there is to draw: the pause counts from the end.
+    if (this.options.simple) this.due = performance.now() + SIMPLE_MS;
     if (this.frames === 1 && took > 250 && !this.options.simple) this.events.slow();
     this.livePulses = now < this.pulseEnd ? 1 : 0;
     this.events.drawn();
@@ -957,13 +880,14 @@ export class Scene implements View {
     else if (later) this.laterLevels();
   };
 
-  private lastPose = 0;
+  private readonly lastPose = new Float64Array(2);
 
-  private cameraMoved(): boolean {
+  // cameraMoved tells each of those who ask whether it stands elsewhere than when they last did.
+  private cameraMoved(asker: 0 | 1): boolean {
     const { x, z, dist, phi, theta } = this.camera;
     const pose = x + z * 31 + dist * 977 + phi * 7919 + theta * 104729;
-    if (pose === this.lastPose) return false;
-    this.lastPose = pose;
+    if (pose === this.lastPose[asker]) return false;
+    this.lastPose[asker] = pose;
     return true;
   }
 
@@ -996,12 +920,14 @@ export class Scene implements View {
   dispose(): void {
     this.disposed = true;
     if (this.timer !== null) clearTimeout(this.timer);
+    if (this.blinking !== null) clearTimeout(this.blinking);
     cancelAnimationFrame(this.asked);
     this.canvas.removeEventListener('webglcontextlost', this.onLost);
     this.canvas.removeEventListener('webglcontextrestored', this.onRestored);
     document.removeEventListener('visibilitychange', this.onVisible);
-    for (const geometry of [this.boxes, this.lamp, this.plate, this.lines, this.outline, this.pulse])
-      geometry.dispose();
+    const lines = [this.lines.geometry, this.outline.geometry];
+    for (const geometry of [this.boxes, this.lamp, this.plate, this.pulse, ...lines]) geometry.dispose();
+    this.digits.dispose();
     for (const made of this.materials) made.dispose();
     for (const texture of [this.placeTexture, this.beforeTexture, this.stateTexture]) texture.dispose();
     this.gl.dispose();

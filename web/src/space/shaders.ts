@@ -48,11 +48,11 @@ void main() {
   if (card) {
     float column = floor(box.y / 8.0);
     float row = mod(box.y, 8.0);
-    at = vec3(p.x + 0.43 + column * 0.03 + position.x * 0.02, p.z + 0.06 + row * 0.11 + (position.y - 0.5) * 0.07, p.y + position.z * 0.5);
+    at = vec3(p.x + 0.4 + column * 0.03 + position.x * 0.02, p.z + 0.06 + row * 0.11 + (position.y - 0.5) * 0.07, p.y + position.z * 0.5);
   } else {
     float low = p.z + p.w * box.y;
     float high = p.z + p.w * box.z - min(0.02, p.w * (box.z - box.y) * 0.25);
-    at = vec3(p.x + position.x * 0.72, mix(low, high, position.y), p.y + position.z * 0.72);
+    at = vec3(p.x + position.x * 0.66, mix(low, high, position.y), p.y + position.z * 0.66);
   }
   vec3 colour = uKinds[kind];
   float light = normal.y > 0.5 ? 1.0 : abs(normal.x) > 0.5 ? 0.78 : 0.62;
@@ -88,21 +88,30 @@ void main() {
 }
 `;
 
-// who: index.
+// who: index, and 0 for the lamp on its roof or 1 for the hollow frame of one that is stuck.
 export const LAMP_VERTEX = /* glsl */ `
 ${PLACES}
-in float who;
+in vec2 who;
 out float vLight;
 out float vDim;
+out float vFrame;
+out vec2 vAt;
 void main() {
-  vec4 p = placeOf(who);
-  vec4 s = stateOf(who);
+  vec4 p = placeOf(who.x);
+  vec4 s = stateOf(who.x);
   float cpu = cpuOf(s);
-  float tall = cpu < 0.002 || p.w == 0.0 ? 0.0 : 0.05 + 0.85 * pow(min(cpu, 4.0), 0.6);
-  vec3 at = vec3(p.x + position.x * 0.44, p.z + p.w + position.y * tall, p.y + position.z * 0.44);
+  float tall = cpu < 0.002 ? 0.0 : 0.05 + 0.85 * pow(min(cpu, 4.0), 0.6);
+  float wide = 0.4;
+  if (who.y > 0.5) {
+    tall = 0.1;
+    wide = 0.86;
+  }
+  vec3 at = vec3(p.x + position.x * wide, p.z + p.w + position.y * tall, p.y + position.z * wide);
   vLight = normal.y > 0.5 ? 1.0 : abs(normal.x) > 0.5 ? 0.84 : 0.7;
   vDim = s.y > 0.5 && s.y < 1.5 ? 1.0 : 0.0;
-  float shown = tall > 0.0 ? 1.0 : 0.0;
+  vFrame = who.y;
+  vAt = position.xz;
+  float shown = tall > 0.0 && p.w > 0.0 ? 1.0 : 0.0;
   gl_Position = projectionMatrix * viewMatrix * vec4(at, 1.0) * shown;
 }
 `;
@@ -110,11 +119,18 @@ void main() {
 export const LAMP_FRAGMENT = /* glsl */ `
 precision highp float;
 uniform vec3 uCpu;
+uniform vec3 uBad;
 uniform vec3 uGround;
 in float vLight;
 in float vDim;
+in float vFrame;
+in vec2 vAt;
 out vec4 colour;
-void main() { colour = vec4(mix(uCpu * vLight, uGround, vDim * 0.55), 1.0); }
+void main() {
+  if (vFrame > 0.5 && max(abs(vAt.x), abs(vAt.y)) < 0.39) discard;
+  vec3 c = vFrame > 0.5 ? uBad : uCpu;
+  colour = vec4(mix(c * vLight, uGround, vDim * 0.55), 1.0);
+}
 `;
 
 // rect: x, z, w, d; rectBefore the same; more: y, depth, mark.
@@ -159,9 +175,10 @@ in vec2 vAt;
 in vec2 vSize;
 out vec4 colour;
 void main() {
-  vec3 c = mix(uLow, uHigh, min(1.0, vDepth * 0.17));
-  vec2 near = min(vAt, vSize - vAt);
-  if (min(near.x, near.y) < 0.17) c = mix(c, uEdge, 0.5);
+  vec3 c = mix(uLow, uHigh, min(1.0, vDepth * 0.15));
+  // A hairline along the edge, as wide on the screen wherever it is.
+  vec2 near = min(vAt, vSize - vAt) / max(fwidth(vAt), vec2(1e-5));
+  c = mix(c, uEdge, 0.75 * (1.0 - smoothstep(0.8, 1.8, min(near.x, near.y))));
   if (vMark > 1.5) c = mix(c, uFocus, 0.34);
   c *= vLight;
   if (vMark > 0.5 && vMark < 1.5) c = mix(c, uGround, 0.5);

@@ -103,5 +103,5 @@ const MiB = 1024 * 1024;
 
 /** towerHeight is in cells: a step for every doubling of the resident memory. */
 export function towerHeight(rss: number): number {
-  return 0.3 + 0.17 * Math.log2(1 + Math.max(0, rss) / MiB);
+  return 0.3 + 0.25 * Math.log2(1 + Math.max(0, rss) / MiB);
 }

@@ -8,7 +8,15 @@ import { isBoolean, kept } from '../settings';
 import type { LiveState } from '../stream';
 import type { SystemStatus } from '../wire.gen';
 import { SPACE_KEYS } from './grammar';
-import type { Facts } from './protocol';
+import type { Facts, Which } from './protocol';
+
+/** Drawn is what of the connections is in the picture; bundles as in ArcsMessage. */
+export interface Drawn {
+  drawn: number;
+  bundles: ArrayLike<number>;
+  within: number;
+  hidden: number;
+}
 
 export type Drawing = 'none' | 'gl' | 'simple' | 'flat';
 
@@ -18,7 +26,11 @@ export const filterOpen = signal(false);
 export const selected = signal<string | null>(null);
 export const asList = signal(false);
 export const collapsed = signal<ReadonlySet<string>>(new Set());
-export const withActive = kept('space.active', true, isBoolean);
+export const connections = kept<Which>(
+  'space.connections',
+  'active',
+  (v): v is Which => v === 'selected' || v === 'active' || v === 'all',
+);
 export const withPlates = kept('space.plates', true, isBoolean);
 export const withParents = kept('space.parents', false, isBoolean);
 export const withFiles = kept('space.files', true, isBoolean);
@@ -31,7 +43,7 @@ export const status = signal<SystemStatus | null>(null);
 export const gaps = signal({ gaps: 0, frames: 0 });
 export const facts = signal<Facts | null>(null);
 export const matches = signal({ count: 0, total: 0 });
-export const arcs = signal({ drawn: 0, total: 0 });
+export const arcs = signal<Drawn>({ drawn: 0, bundles: [], within: 0, hidden: 0 });
 /** tick counts layouts and metrics: what reads the data does so again. */
 export const tick = signal(0);
 export const loaded = signal(false);
@@ -43,6 +55,11 @@ export const missing = signal<string | null>(null);
 export const now = signal(Date.now());
 export const mountedAt = signal(0);
 export const narrow = signal(false);
+
+/** shownConnections: software draws those of the selected only, unless all are asked for. */
+export const shownConnections = computed(
+  (): Which => (drawing.value === 'simple' && connections.value === 'active' ? 'selected' : connections.value),
+);
 
 export const filter = computed(() => parseFilter(query.value, SPACE_KEYS));
 export const isFiltering = computed(() => filter.value.test !== null);

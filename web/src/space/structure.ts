@@ -31,6 +31,11 @@ export interface Changes {
 
 const KTHREADD = 2;
 
+const TOLD = 'DZTt';
+
+/** toldState is a letter as the structure of the host tells it: null for who runs, sleeps or idles. */
+export const toldState = (letter: string): string | null => (letter !== '' && TOLD.includes(letter) ? letter : null);
+
 export class Structure {
   sequence = -1;
   capturedAt = 0;

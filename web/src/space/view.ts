@@ -41,6 +41,8 @@ export interface View {
   files(on: boolean): void;
   /** forget drops what only a moment showed: pulses and lamps. */
   forget(): void;
+  /** save draws at most 30 frames a second instead of 60. */
+  save(on: boolean): void;
   recolour(): void;
   resize(width: number, height: number): void;
   invalidate(): void;

@@ -7,6 +7,7 @@ import { askWhy, type EventSourceLike, freeSlot, Live } from '../stream';
 import type { ProcessSummary, SystemStatus, Topology } from '../wire.gen';
 import { Engine } from './engine';
 import type { FromWorker, ToWorker } from './protocol';
+import { toldState } from './structure';
 
 interface WorkerScope {
   postMessage(message: unknown, transfer: ArrayBuffer[]): void;
@@ -43,6 +44,7 @@ async function poll(): Promise<void> {
   const unread = new Map(topology.nodes.map((node) => [keyOf(node.identity), node.maps_error]));
   const nodes = list.map((p) => ({
     ...p,
+    state: toldState(p.state),
     maps_epoch: p.map_summary ? 1 : 0,
     maps_error: p.map_summary ? null : (unread.get(keyOf(p.identity)) ?? null),
   }));
@@ -142,7 +144,7 @@ scope.addEventListener('message', ({ data }) => {
       engine.query(data.text);
       break;
     case 'connections':
-      engine.showActive(data.active);
+      engine.show(data.which);
       break;
     case 'rearrange':
       engine.rearrange();
