@@ -62,7 +62,10 @@ test('axe: held, denied, exited, an open menu, the table of a chart, words, sele
   assert.deepEqual(await axe(page), [], 'denied');
   fixture.process.end(3310);
   await page.waitForSelector('.lamp:has-text("EXITED")');
-  assert.deepEqual(await axe(page), [], 'exited');
+  await page.fill('.finder-field', '0x55d0c1a00010');
+  await page.press('.finder-field', 'Enter');
+  await page.waitForSelector('.finder-answer .button');
+  assert.deepEqual(await axe(page), [], 'exited, an address looked up');
 });
 
 for (const width of [1440, 1100, 800]) {

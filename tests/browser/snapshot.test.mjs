@@ -706,6 +706,15 @@ for (const width of [1440, 1100, 1000, 390, 320]) {
       return out;
     });
     assert.deepEqual(wrong, []);
+    await page.setViewportSize({ width, height: 680 });
+    const clear = await page.evaluate(() => {
+      const body = document.querySelector('.section-snapshot > .panel > .panel-body');
+      const foot = document.querySelector('.section-snapshot > .panel > .panel-foot').getBoundingClientRect();
+      const low = document.querySelector('.snap').getBoundingClientRect().bottom;
+      return low <= foot.top + 1 || (getComputedStyle(body).overflowY === 'auto' && body.getBoundingClientRect().bottom <= foot.top + 1);
+    });
+    assert.ok(clear, 'a low screen: nothing stands behind the foot');
+    await page.setViewportSize({ width, height: 800 });
     await page.click('text=Flame graph');
     await page.waitForSelector('.flame-scroll');
     const wide = await page.evaluate(() =>

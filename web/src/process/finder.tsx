@@ -32,7 +32,7 @@ export function Finder(props: { shared: Shared }) {
           class="field finder-field"
           type="text"
           value={typed}
-          placeholder="Address, or a crash line of a log"
+          placeholder="Address or crash line"
           aria-label="Which library has an address, or a crash line of a log"
           spellcheck={false}
           autocomplete="off"
