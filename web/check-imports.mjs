@@ -27,7 +27,7 @@ const LAYERS = [
   {
     name: 'parts',
     files:
-      /^(table|paint|rowline|strip|striprow|chart|hexview|spark)\.tsx?$|^(lamps|bar|sheet|sheets|lazy|filterline|filterhelp)\.tsx$/,
+      /^(table|paint|rowline|strip|striprow|chart|hexview|spark)\.tsx?$|^(lamps|bar|sheet|sheets|lazy|filterline|filterhelp|runlink)\.tsx$/,
     within: true,
     why: 'parts are shared by pages and know none of them',
   },

@@ -441,7 +441,7 @@ test('names are text: markup, terminal codes and direction marks do nothing', as
   const { page } = await openList(t, held, {
     world: { count: 24 },
     before: ({ world }) => {
-      world.set(1502, { name: '\u202egnp.exe', command_line: ['\x1b[31mred', evil] });
+      world.set(1502, { run_id: 'web-1', name: '\u202egnp.exe', command_line: ['\x1b[31mred', evil] });
       world.set(1204, { name: '<b>bold</b>', username: '\u2066x' });
       world.set(2311, { name: '', container: '\x07bell' });
     },
@@ -453,6 +453,7 @@ test('names are text: markup, terminal codes and direction marks do nothing', as
   assert.equal(await cell(page, 2311, 'name').locator('a').textContent(), '(no name)');
   await cell(page, 1502, 'cpu').click();
   await page.waitForSelector('.preview');
+  assert.equal(await page.locator('.preview a:has-text("web-1")').getAttribute('href'), '/runs/web-1');
   await cell(page, 1502, 'command').hover();
   assert.equal(await page.locator('main b, main img').count(), 0);
   const raw = await page.evaluate(() => document.body.textContent);

@@ -9,6 +9,7 @@ import { bytes, bytesFull, commandText, dateTime, duration, percent, stateName, 
 import { TICKS } from '../history';
 import { palette } from '../palette';
 import { navigate, plainClick, processPath } from '../route';
+import { RunLink } from '../runlink';
 import { dark } from '../settings';
 import { store } from '../store';
 import { drawStrip, KIND_NAME, kindFrom, layoutRow, stripPalette } from '../strip';
@@ -154,6 +155,12 @@ export function Preview(props: { row: Row; select: (row: Row) => void }) {
           {userOf(row)} · {stateName(s.state)} ·{' '}
           {row.gone ? `ended ${dateTime(row.gone)}` : `runs ${duration(store.capturedAt - s.started_at)}`}
           {s.container !== null && ` · ${visible(s.container)}`}
+          {s.run_id !== null && (
+            <>
+              {' · run '}
+              <RunLink id={s.run_id} />
+            </>
+          )}
         </span>
         <span class="preview-parents second">
           {chain.length > 0 && 'under '}

@@ -4,6 +4,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { count, dateTime, UNKNOWN, visible } from '../format';
 import { getJSON } from '../http';
+import { RunLink } from '../runlink';
 import type { Capabilities, ContextAnswer, IDSet, Identity, ProcessSummary } from '../wire.gen';
 import type { Shared } from './context';
 import { CopyAs, curlOf, tsvOf } from './copy';
@@ -136,6 +137,7 @@ function Place(props: { answer: ContextAnswer }) {
     { name: 'Working directory', value: text(answer.cwd) },
     { name: 'Root', value: text(answer.root) },
     { name: 'Container', value: answer.container === null ? 'none' : visible(answer.container) },
+    ...(answer.run_id === null ? [] : [{ name: 'Run', value: <RunLink id={answer.run_id} /> }]),
     {
       name: 'Control groups',
       value:

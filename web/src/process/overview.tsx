@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { ChartPanel, type ChartProps } from '../chart';
 import { bytesFull, bytesUnit, count, dateTime, duration, percent, UNKNOWN, visible } from '../format';
 import { palette } from '../palette';
+import { RunLink } from '../runlink';
 import { dark } from '../settings';
 import { now } from './clock';
 import type { Shared } from './context';
@@ -210,6 +211,7 @@ function processFacts(view: View): Fact[] {
     { name: 'Started', value: `${dateTime(summary.started_at)} · up ${duration(now.value - summary.started_at)}` },
     { name: 'Control group', value: summary.cgroup === null ? null : visible(summary.cgroup) },
     { name: 'Container', value: summary.container === null ? 'none' : visible(summary.container) },
+    ...(summary.run_id === null ? [] : [{ name: 'Run', value: <RunLink id={summary.run_id} /> }]),
     { name: 'Terminal', value: summary.tty === null ? 'none' : visible(summary.tty) },
     {
       name: 'Scheduling',
