@@ -166,7 +166,7 @@ type listScan struct {
 func NewList(fs *proc.FS, o ListOptions) *List {
 	var t *tables
 	if o.Tables {
-		t = newTables(func() (tableReader, error) { return openTables(fs) })
+		t = newTables(func() (TableReader, error) { return OpenTables(fs) })
 	}
 	return newList(newHostList(fs, t), o)
 }

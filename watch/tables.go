@@ -15,8 +15,9 @@ type Source struct {
 	Reason string // why not the tables; "" with them
 }
 
-// tableReader reads the kernel's tables until it is closed.
-type tableReader interface {
+// TableReader reads the kernel's tables until it is closed. Not safe for concurrent
+// use.
+type TableReader interface {
 	proc.TaskSource
 	Close() error
 }
@@ -29,17 +30,17 @@ var (
 // tables opens the kernel's tables for a scanner while there are viewers. After an
 // error scans do without until the last viewer has left. nil opens none.
 type tables struct {
-	open func() (tableReader, error)
+	open func() (TableReader, error)
 
 	mu     sync.Mutex // held for as long as a scan takes; guards all below
 	wanted bool
-	reader tableReader
+	reader TableReader
 
 	sourceMu sync.Mutex
 	source   Source
 }
 
-func newTables(open func() (tableReader, error)) *tables {
+func newTables(open func() (TableReader, error)) *tables {
 	t := &tables{open: open, source: Source{Tables: true}}
 	if s := bpf.Expect(); s.State != bpf.StateIdle {
 		t.source = Source{Reason: s.Reason}
@@ -128,7 +129,10 @@ type kernelTables struct {
 	rows []proc.Task
 }
 
-func openTables(fs *proc.FS) (tableReader, error) {
+// OpenTables opens the kernel's tables for a scanner of fs.
+//
+// Errors: why there are none here, in words for people.
+func OpenTables(fs *proc.FS) (TableReader, error) {
 	if !fs.SharesNumbers() {
 		return nil, errNumbering
 	}

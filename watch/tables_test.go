@@ -29,7 +29,7 @@ func TestTablesLastAsLongAsViewers(t *testing.T) {
 	var open error
 	var readers []*fakeReader
 	s := &tablesScanner{}
-	h := &hostList{scanner: s, tables: newTables(func() (tableReader, error) {
+	h := &hostList{scanner: s, tables: newTables(func() (TableReader, error) {
 		if open != nil {
 			return nil, open
 		}

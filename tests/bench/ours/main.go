@@ -1,7 +1,7 @@
 // ours runs one job of package proc again and again and prints the median of its
 // CPU time, like the limit programs in C: "@ cpu=MS n=N joined=N".
 //
-//	ours list LOOPS EVERY_MS
+//	ours list|tables LOOPS EVERY_MS
 //	ours fdhost LOOPS
 //	ours maps|smaps|threads|fds PID LOOPS
 //	ours memory|memory-checked PID ADDRESS COUNT LOOPS
@@ -17,6 +17,7 @@ import (
 
 	"procinsh/proc"
 	"procinsh/tests/bench/clock"
+	"procinsh/watch"
 )
 
 // number is an argument, decimal or 0x hex.
@@ -57,8 +58,14 @@ func main() {
 	clock.Check(err)
 	loops := int(number(len(os.Args) - 1))
 	switch os.Args[1] {
-	case "list":
+	case "list", "tables":
 		s := fs.NewScanner()
+		if os.Args[1] == "tables" {
+			tables, err := watch.OpenTables(fs)
+			clock.Check(err)
+			defer tables.Close()
+			s.ReadFrom(tables)
+		}
 		clock.ReportEvery(int(number(2)), time.Duration(number(3))*time.Millisecond, func() (int, int) {
 			rows, err := s.Scan(proc.Want{})
 			clock.Check(err)
