@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -31,6 +32,21 @@ func (p privileges) checkSensors() []finding {
 		p.sensor("sensor of pipes and sockets", st.IPC, ipc, err),
 		p.sensor("sensor of files", st.Files, files, err),
 	}
+}
+
+// checkTables reads the list of processes the way a watched list is read.
+func (p privileges) checkTables() finding {
+	const name = "list from the kernel's tables"
+	tasks, err := bpf.OpenTasks()
+	if err == nil {
+		_, err = tasks.Read()
+		err = errors.Join(err, tasks.Close())
+	}
+	if err == nil {
+		return works(name, "A list that is watched is read by an iterator (BPF, 5.8).")
+	}
+	return lacks(name, statePartly, "A list that is watched is read from the texts of /proc, at several times the cost: "+err.Error()+".",
+		p.sensorHelp(bpf.SensorStatus{Reason: err.Error()}))
 }
 
 // sensor is the finding about one of them.
