@@ -15,7 +15,7 @@ type Admin struct {
 
 type adminCall struct {
 	f    func() bool
-	done chan struct{}
+	done chan any // what f panicked with, nil when it did not
 }
 
 func newAdmin(base sets) *Admin {
@@ -26,32 +26,43 @@ func newAdmin(base sets) *Admin {
 
 // Do runs f on the thread, with CAP_SYS_ADMIN in effect, and returns when f has
 // returned. One f runs at a time: it must not wait for anything. What it returns is
-// whether the thread is as it was; if not, another takes its place.
+// whether the thread is as it was; if not, another takes its place. A panic of f is
+// the caller's.
 func (a *Admin) Do(f func() (whole bool)) {
-	done := make(chan struct{})
-	a.calls <- adminCall{f, done}
-	<-done
+	call := adminCall{f, make(chan any)}
+	a.calls <- call
+	if v := <-call.done; v != nil {
+		panic(v)
+	}
 }
 
 // thread is never unlocked: when it cannot lower what it raised, or f changed it, it
 // ends with its goroutine.
 func (a *Admin) thread() {
 	runtime.LockOSThread()
-	raised := a.base
-	raised.Effective |= admin
 	for call := range a.calls {
-		err := set(raised)
-		whole := call.f() // when that failed, the kernel refuses what it does
-		if err == nil {
-			err = set(a.base)
-		}
-		if !whole || err != nil {
+		whole, panicked := a.raised(call.f)
+		if !whole {
 			go a.thread()
-			close(call.done)
+			call.done <- panicked
 			return
 		}
-		close(call.done)
+		call.done <- panicked
 	}
+}
+
+// raised runs f and tells whether the thread can be used again.
+func (a *Admin) raised(f func() bool) (whole bool, panicked any) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			whole = false
+		}
+	}()
+	up := a.base
+	up.Effective |= admin
+	err := set(up)
+	whole = f() // when that failed, the kernel refuses what it does
+	return whole && err == nil && set(a.base) == nil, nil
 }
 
 // set is capset(2) of the calling thread.

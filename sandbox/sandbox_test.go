@@ -30,6 +30,7 @@ type seen struct {
 	Threads       []string // the lines of their status that are about this
 	Raised        sets     // on the thread of Admin
 	Lowered       sets     // on it afterwards
+	Panicked      string   // what a function that panicked there gave its caller
 	Replaced      bool     // it was another thread after one that was not whole
 	Write         string
 	Kill          string
@@ -63,6 +64,8 @@ func inside() (s seen) {
 		a.Do(func() bool { first = unix.Gettid(); s.Raised, _ = ownSets(); return false })
 		a.Do(func() bool { second = unix.Gettid(); return true })
 		s.Replaced = first != second
+		s.Panicked = panicOf(func() { a.Do(func() bool { panic("caught") }) })
+		a.Do(func() bool { return true }) // another thread is there
 		done := make(chan sets)
 		go func() { own, _ := ownSets(); done <- own }()
 		s.Lowered = <-done
@@ -78,6 +81,12 @@ func inside() (s seen) {
 	}
 	s.Socket = fmt.Sprint(err)
 	return s
+}
+
+func panicOf(f func()) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	f()
+	return ""
 }
 
 func TestEnter(t *testing.T) {
@@ -141,8 +150,8 @@ func enter(t *testing.T, uid uint32) {
 		}
 	}
 	if s.After.Permitted&admin != 0 && s.After.Effective&admin == 0 {
-		if raised := s.After.Effective | admin; s.Raised.Effective != raised || s.Lowered != s.After || !s.Replaced {
-			t.Errorf("the thread had %x, want %x; others %+v, want %+v; replaced when it was not whole: %v", s.Raised.Effective, raised, s.Lowered, s.After, s.Replaced)
+		if raised := s.After.Effective | admin; s.Raised.Effective != raised || s.Lowered != s.After || !s.Replaced || s.Panicked != "caught" {
+			t.Errorf("the thread had %x, want %x; others %+v, want %+v; replaced when it was not whole: %v, panicked %q", s.Raised.Effective, raised, s.Lowered, s.After, s.Replaced, s.Panicked)
 		}
 	}
 	for what, got := range map[string]string{"open for writing": s.Write, "kill": s.Kill, "execve": s.Exec} {
