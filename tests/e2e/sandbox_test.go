@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -306,5 +308,37 @@ func TestSandboxRefuses(t *testing.T) {
 	}
 	if status, _ := s.signal(unix.SIGTERM); status.ExitStatus() != 0 {
 		t.Errorf("the server ended with %v", status)
+	}
+}
+
+// What runs are held by is outside of the sandbox, the server that asks it is not.
+func TestSandboxWithRuns(t *testing.T) {
+	s := start(t, options{args: []string{"--runs"}})
+	file := filepath.Join(t.TempDir(), "written")
+	body, err := json.Marshal(map[string]any{"argv": []string{"/bin/sh", "-c", "grep -e NoNewPrivs -e ^Seccomp: /proc/self/status >" + file}, "wait_ms": 20_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Post(s.url+"/api/runs", "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	own, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "" // no more than what this test is in
+	for line := range strings.Lines(string(own)) {
+		if strings.HasPrefix(line, "NoNewPrivs:") || strings.HasPrefix(line, "Seccomp:") {
+			want += line
+		}
+	}
+	if text, err := os.ReadFile(file); res.StatusCode != 200 || err != nil || string(text) != want {
+		t.Errorf("a run: %d, it sees %q of itself, want %q, %v", res.StatusCode, text, want, err)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil || !strings.Contains(string(status), "\nSeccomp:\t2\n") || !strings.Contains(string(status), "\nNoNewPrivs:\t1\n") {
+		t.Errorf("the server is not in its sandbox: %v\n%s", err, status)
 	}
 }
