@@ -71,6 +71,20 @@ func textChunks(encode func(b []byte, s spill) []byte) []part {
 	return append(parts, part{text: rest})
 }
 
+// longParts is an event that may be long: the first viewer who needs it makes it for
+// all, in pieces. The key tells the two forms apart.
+func longParts(memo func(any, func() any) any, key any, event string, packed bool, data func([]byte, spill) []byte) []part {
+	encode := func(b []byte, s spill) []byte {
+		return append(data(appendEventHead(b, event), s), '\n', '\n')
+	}
+	return memo(key, func() any {
+		if packed {
+			return []part{packChunks(encode)}
+		}
+		return textChunks(encode)
+	}).([]part)
+}
+
 // joinSums is the CRC-32 of two texts one after the other, from those of each and the
 // length of the second: the first is moved on by as many zero bytes, a multiplication
 // modulo the polynomial (Mark Adler's crc32_combine of zlib works like this).

@@ -143,13 +143,13 @@ func appendProcesses(b []byte, rows []watch.ListRow, want watch.ListWant, s spil
 }
 
 // appendProcessesEvent appends the data of event processes.
-func appendProcessesEvent(b []byte, s *watch.ListState, want watch.ListWant) []byte {
+func appendProcessesEvent(b []byte, s *watch.ListState, want watch.ListWant, sp spill) []byte {
 	b = append(b, `{"sequence":`...)
 	b = appendUint(b, s.Sequence)
 	b = append(b, `,"captured_at":`...)
 	b = appendInt(b, s.CapturedAt.UnixMilli())
 	b = append(b, `,"processes":`...)
-	b = appendProcesses(b, s.Rows, want, whole)
+	b = appendProcesses(b, s.Rows, want, sp)
 	return append(b, '}')
 }
 

@@ -66,12 +66,14 @@ func (s *Server) streamProcesses(w http.ResponseWriter, r *http.Request) error {
 // sendList sends one update: the whole list or the difference, and the totals.
 func sendList(st *stream, u watch.ListUpdate, want watch.ListWant) error {
 	key := eventKey{name: "processes", want: want, packed: st.packed}
-	data := func(b []byte) []byte { return appendProcessesEvent(b, u.State, want) }
-	if u.Base != nil {
+	var parts []part
+	if u.Base == nil {
+		parts = longParts(u.State.Memo, key, key.name, key.packed, func(b []byte, s spill) []byte { return appendProcessesEvent(b, u.State, want, s) })
+	} else {
 		key.name, key.base = "processes_delta", u.Base.Sequence
-		data = func(b []byte) []byte { return appendProcessesDelta(b, u.State, u.Base, want) }
+		parts = []part{shared(u.State, key, func(b []byte) []byte { return appendProcessesDelta(b, u.State, u.Base, want) })}
 	}
-	if err := st.send(key.name, shared(u.State, key, data)); err != nil {
+	if err := st.send(key.name, parts...); err != nil {
 		return err
 	}
 	if u.State.TotalsErr != nil {

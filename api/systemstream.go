@@ -27,19 +27,6 @@ func sharedPart(memo func(any, func() any) any, key systemKey, data func([]byte)
 	return p
 }
 
-// longParts is the same for an event that may be long: it is made in pieces.
-func longParts(memo func(any, func() any) any, key systemKey, data func([]byte, spill) []byte) []part {
-	encode := func(b []byte, s spill) []byte {
-		return append(data(appendEventHead(b, key.name), s), '\n', '\n')
-	}
-	return memo(key, func() any {
-		if key.packed {
-			return []part{packChunks(encode)}
-		}
-		return textChunks(encode)
-	}).([]part)
-}
-
 // streamSystem is GET /api/system/events: the structure of the host, and what
 // happens on it.
 func (s *Server) streamSystem(w http.ResponseWriter, r *http.Request) error {
@@ -85,10 +72,10 @@ func sendSystem(st *stream, e watch.SystemEvent, form nodeMaps) error {
 	switch {
 	case e.Topology != nil && e.Base != nil:
 		// The base of a structure is always the same one, so the name is enough.
-		return st.send("topology_delta", longParts(e.Topology.Memo, systemKey{"topology_delta", form, st.packed},
+		return st.send("topology_delta", longParts(e.Topology.Memo, systemKey{"topology_delta", form, st.packed}, "topology_delta", st.packed,
 			func(b []byte, s spill) []byte { return appendTopologyDelta(b, e.Topology, e.Base, form, s) })...)
 	case e.Topology != nil:
-		return st.send("topology", longParts(e.Topology.Memo, systemKey{"topology", form, st.packed},
+		return st.send("topology", longParts(e.Topology.Memo, systemKey{"topology", form, st.packed}, "topology", st.packed,
 			func(b []byte, s spill) []byte { return appendTopology(b, e.Topology, form, s) })...)
 	case e.Metrics != nil:
 		return st.send("metrics", sharedPart(e.Metrics.Memo, systemKey{"metrics", false, st.packed},
