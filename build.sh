@@ -370,7 +370,7 @@ soak)
 	step "clients that stall" env PROCINSH_SOAK=1 go test -count=1 -timeout 10m -v -run Stalled ./api
 	step "load, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v ./tests/load
 	step "storms, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run 'Storm|Killed|GroupStop' ./ptrace
-	step "runs, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run "ManyRuns|RunsInTurn|GreatOutput|OutputIsWhole|Timeouts|Storm" ./run
+	step "runs, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v -run "ListCost|ManyRuns|RunsInTurn|GreatOutput|OutputIsWhole|Timeouts|Storm" ./run
 	step "stacks as another unwinder has them" env COMPARE_INSTANTS=20 go test -count=1 -timeout 20m -v -run 'AsAnotherUnwinder|Browser' ./ptrace
 	fuzz_all
 	finish

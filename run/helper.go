@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,10 @@ import (
 
 // HelperArgument is the hidden first argument of this program that makes it a helper.
 const HelperArgument = "run-helper"
+
+// helperMemory is where the helper's garbage collector begins to work harder, so that it
+// stays below 256 MiB with all outputs full. GOMEMLIMIT sets another.
+const helperMemory = 208 << 20
 
 // helperOptions are what the server tells its helper first.
 type helperOptions struct {
@@ -32,6 +37,9 @@ func Help() error {
 		return fmt.Errorf("open the helper's socket: %w", err)
 	}
 	defer dropSignals()()
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(helperMemory)
+	}
 	socket := os.NewFile(parentSocket, "socket")
 	defer socket.Close()
 	ended := make(chan os.Signal, 1)
