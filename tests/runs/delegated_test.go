@@ -15,30 +15,11 @@ import (
 // systemd with Delegate=yes does, and returns its directory.
 func delegate(t *testing.T, uid int) string {
 	t.Helper()
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
+	c := start(t, 0, "--runs").capabilities()
+	if c.CgroupRoot == nil {
+		t.Fatalf("root has no cgroup here: %s", c.Reason)
 	}
-	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var above string
-	for line := range strings.Lines(string(own)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			above = path
-		}
-	}
-	point := ""
-	for line := range strings.Lines(string(mounts)) {
-		if f := strings.Fields(line); strings.Contains(line, " - cgroup2 ") && f[3] == "/" {
-			point = f[4]
-		}
-	}
-	if point == "" || above == "" {
-		t.Fatal("no cgroup of version 2 is mounted here")
-	}
-	dir, err := os.MkdirTemp(filepath.Join(point, above), "test-delegated-")
+	dir, err := os.MkdirTemp(filepath.Dir(*c.CgroupRoot), "test-delegated-")
 	if err != nil {
 		t.Fatal(err)
 	}
