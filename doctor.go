@@ -111,7 +111,7 @@ func diagnose() (diagnosis, error) {
 	d.Checks = append(d.Checks, own.checkList(files), own.checkInside(), own.checkSnapshots(files), checkYama(files, own),
 		own.checkKernelStacks(), own.checkNamespaces(), own.checkMappings(), checkTypes(), own.checkTables())
 	d.Checks = append(d.Checks, own.checkSensors()...)
-	d.Checks = append(d.Checks, checkRuns(), checkDebugFiles(), checkPeers(), checkSandbox())
+	d.Checks = append(d.Checks, own.checkRuns(), checkDebugFiles(), checkPeers(), checkSandbox())
 	for _, c := range d.Checks {
 		d.Works = d.Works && c.State == stateWorks
 	}

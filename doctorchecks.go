@@ -153,7 +153,7 @@ func checkTypes() finding {
 }
 
 // checkRuns finds out how launched commands are held together, by doing it.
-func checkRuns() finding {
+func (p privileges) checkRuns() finding {
 	const name = "runs"
 	s, err := launcher.Open(launcher.Options{})
 	if err != nil {
@@ -168,8 +168,8 @@ func checkRuns() finding {
 		return works(name, "Each gets a cgroup of its own; "+c.Reason+".")
 	}
 	why, help, _ := strings.Cut(c.Reason, "; ")
-	if help == "" {
-		help = "mount cgroup version 2, and let procinsh make groups below its own."
+	if help == "" || p.uid == 0 {
+		help = "mount cgroup version 2 so that procinsh may make groups below its own."
 	}
 	return lacks(name, statePartly, "Without a cgroup the processes of a run are found by a mark and by their parents: "+why+".", strings.TrimSuffix(help, ".")+".")
 }

@@ -98,8 +98,11 @@ func serve(o options, stderr io.Writer) error {
 	}
 	log.Info("started", "version", version, "listen", listenText(listeners, o))
 	warnAccess(o, listeners, log)
-	if os.Geteuid() != 0 {
+	switch {
+	case os.Geteuid() != 0 && !proc.MayTrace():
 		log.Info("start with sudo to see other users' processes")
+	case !proc.MayTrace():
+		log.Info("this root lacks CAP_SYS_PTRACE: only its own processes can be looked into")
 	}
 
 	var cause error

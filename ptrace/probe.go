@@ -40,7 +40,7 @@ func probed(errno unix.Errno, capable bool, scope int, scopeErr error) (ok bool,
 	case scopeErr != nil:
 		return true, "Only of processes of the same user, if kernel.yama.ptrace_scope, which is unreadable, lets it; CAP_SYS_PTRACE allows all."
 	case scope > 0:
-		return false, fmt.Sprintf("kernel.yama.ptrace_scope is %d and CAP_SYS_PTRACE is missing: start with sudo.", scope)
+		return false, fmt.Sprintf("kernel.yama.ptrace_scope is %d and CAP_SYS_PTRACE, which passes it by, is missing.", scope)
 	}
-	return true, "Only of processes of the same user: CAP_SYS_PTRACE, that is sudo, allows all."
+	return true, "Only of processes of the same user: CAP_SYS_PTRACE allows all."
 }

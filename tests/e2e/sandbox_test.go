@@ -28,7 +28,17 @@ const roomSize = 1024
 
 // borrow stops a thread that waits in a system call. The calling goroutine is its
 // tracer and stays locked.
-func borrow(t *testing.T, tid int) *borrowed {
+func borrow(t *testing.T, pid int) (b *borrowed) {
+	t.Helper()
+	waitFor(t, "a thread that stands in a system call", func() bool {
+		b = borrowThread(t, waiting(t, pid))
+		return b != nil
+	})
+	return b
+}
+
+// borrowThread returns nil when the thread went on before it was stopped.
+func borrowThread(t *testing.T, tid int) *borrowed {
 	t.Helper()
 	b := &borrowed{t: t, tid: tid, kept: make([]byte, roomSize)}
 	if err := unix.PtraceSeize(tid); err != nil {
@@ -42,7 +52,10 @@ func borrow(t *testing.T, tid int) *borrowed {
 		t.Fatal(err)
 	}
 	if code := b.peek(b.regs.Rip-2, 2); !bytes.Equal(code, []byte{0x0f, 0x05}) {
-		t.Fatalf("thread %d stands behind % x, want a system call", tid, code)
+		if err := unix.PtraceDetach(tid); err != nil {
+			t.Fatal(err)
+		}
+		return nil
 	}
 	b.room = (b.regs.Rsp - 256 - roomSize) &^ 15 // below the red zone
 	copy(b.kept, b.peek(b.room, roomSize))
@@ -268,7 +281,7 @@ func TestSandboxRefuses(t *testing.T) {
 		if err := os.WriteFile(file, []byte("whole"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		b := borrow(t, waiting(t, c.pid))
+		b := borrow(t, c.pid)
 		done := 0
 		for _, a := range b.attempts(victim, file) {
 			if !c.refused && works[a.name] {
