@@ -19,7 +19,8 @@ for (const theme of ['dark', 'light']) {
       const { page, fixture } = await openSpace(t, held, { world: { count: 60 }, theme, width, height });
       fixture.system.sensor('files', 'unavailable', 'The kernel has no BTF.');
       fixture.system.activity({ files: [[4190, 'file:8:1:3:0', '/tmp/x', true, 1]] });
-      await says(page, '.space-panel', /FILES/);
+      await page.selectOption('.space-select', 'all');
+      await says(page, '.space-panel', /All connections, in bundles.*FILES/s);
       assert.deepEqual(await axe(page), [], 'all');
       await page.goto(`${fixture.url}/space?sel=${keyOf(fixture, 4190)}`);
       await says(page, '.space-panel', /Connections/);

@@ -62,7 +62,7 @@ test('from the list into the space, to a tower, its facts, its process, and back
 
   const chromium = keyOf(fixture, 4190);
   await clickOn(page, chromium);
-  await says(page, '.space-panel', /PID 4190.*child of chromium 4100.*CPU 22\.5 %.*RSS 401\.9M/s);
+  await says(page, '.space-panel', /PID 4190.*systemd 1.*chromium 4100.*CPU 22\.5 %.*RSS 401\.9M/s);
   await says(page, '.space-panel', /Connections 0 active of \d/);
   const connections = await page.textContent('.space-part[aria-label="Connections"]');
   assert.match(connections, /example\.org.*network/s, 'a remote host by its name');
@@ -203,10 +203,16 @@ test('who is stuck is framed, named and found; all connections are bundles with 
   assert.ok(await red(), 'its roof has a frame in the colour of trouble');
   await page.keyboard.press('Escape');
   const row = fixture.world.rows.get(912);
-  fixture.world.rows.set(912, { ...row, state: 'S' });
+  fixture.world.rows.set(912, { ...row, state: 'S', run_id: 'web' });
   fixture.system.structure();
   await says(page, '.space-found', /0 found/);
   await until(async () => !(await red()));
+  // It belongs to a run, and its plate leads there.
+  await page.goto(`${fixture.url}/space?q=run:web&sel=${keyOf(fixture, 912)}`);
+  await says(page, '.space-found', /1 found/);
+  await says(page, '.space-panel', /PID 912.*Run web/s);
+  assert.equal(await page.getAttribute('.space-panel a:text-is("web")', 'href'), '/runs/web');
+  await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
 
   // 149 pipes at random and the ones everybody looks for, in at most 60 bundles.

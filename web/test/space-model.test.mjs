@@ -36,6 +36,8 @@ const node = (pid, parent, more = {}) => ({
   rss_bytes: 1 << 20,
   thread_count: 1,
   container: null,
+  run_id: null,
+  state: null,
   map_summary: summary(),
   maps_epoch: 1,
   maps_error: null,
@@ -516,6 +518,42 @@ test('the camera: what is projected is what is picked', () => {
   }
   camera.ray(0, 0, ray);
   assert.equal(pick(ray, place, count), -1);
+});
+
+test('the camera: a fit shows all of any rectangle from anywhere, and no smaller than need be', () => {
+  const out = new Float64Array(3);
+  for (const [width, height] of [
+    [1120, 790],
+    [390, 420],
+    [900, 300],
+  ]) {
+    for (const [w, d] of [
+      [10, 10],
+      [40, 30],
+      [120, 120],
+      [300, 20],
+      [20, 300],
+    ]) {
+      for (const phi of [0.95, 1.4, 0.0015, 0.4]) {
+        const camera = new Camera();
+        Object.assign(camera, { width, height, phi, farthest: 4 * Math.hypot(w, d) });
+        camera.fit(0, -3, w, d + 3, 2.5, null);
+        camera.update();
+        let [left, right, top, bottom] = [1e9, -1e9, 1e9, -1e9];
+        for (let corner = 0; corner < 8; corner++) {
+          camera.project(corner & 1 ? w : 0, corner & 4 ? 2.5 : 0, corner & 2 ? d : -3, out);
+          assert.ok(out[2] > 0);
+          left = Math.min(left, out[0]);
+          right = Math.max(right, out[0]);
+          top = Math.min(top, out[1]);
+          bottom = Math.max(bottom, out[1]);
+        }
+        const what = `${w}×${d} at ${phi} in ${width}×${height}: ${[left, right, top, bottom].map(Math.round)}`;
+        assert.ok(left >= 0 && right <= width && top >= 0 && bottom <= height, what);
+        assert.ok(right - left > 0.8 * width || bottom - top > 0.8 * height, what);
+      }
+    }
+  }
 });
 
 test('the camera: a link gives the same view, nonsense gives none', () => {

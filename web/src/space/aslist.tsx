@@ -5,6 +5,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { type Column, type ColumnId, columnById, NARROW_COLUMNS } from '../columns';
 import { Row } from '../deltas';
 import { type Filter, kernelNamed } from '../filter';
+import { stateName } from '../format';
 import { History } from '../history';
 import { Lifetime } from '../life';
 import { processPath } from '../route';
@@ -17,6 +18,17 @@ import type { Space } from './control';
 import type { SpaceData } from './data';
 import * as view from './state';
 import { HOSTS } from './structure';
+
+// The structure tells a few states; of the others only that they pass in an instant.
+function columnHere(id: ColumnId): Column {
+  const column = columnById(id) as Column;
+  if (id !== 'state') return column;
+  return {
+    ...column,
+    title: 'State: D disk wait, T stopped, t traced, Z zombie; blank for who runs, sleeps or idles',
+    hint: ({ summary }) => (summary.state === '' ? 'runs, sleeps or idles' : stateName(summary.state)),
+  };
+}
 
 const COLUMNS: readonly ColumnId[] = ['name', 'pid', 'user', 'state', 'cpu', 'rss', 'thr', 'container'];
 const NARROW = 700;
@@ -49,7 +61,7 @@ function summaryOf(data: SpaceData, i: number): ProcessSummary {
     processor: 0,
     read_bytes_rate: null,
     write_bytes_rate: null,
-    run_id: null,
+    run_id: data.run[i] ?? null,
     map_summary: null,
   };
 }
@@ -65,10 +77,10 @@ export interface ListHandle {
 
 function layoutFor(width: number): Layout {
   if (width < NARROW) {
-    const columns = NARROW_COLUMNS.map((id) => columnById(id) as Column);
+    const columns = NARROW_COLUMNS.map(columnHere);
     return { columns, widths: [width - 104, 104, 0, 0], rowHeight: 44, narrow: true };
   }
-  const columns = COLUMNS.map((id) => columnById(id) as Column);
+  const columns = COLUMNS.map(columnHere);
   const widths = columns.map((column) => column.width || 140);
   const rest = width - widths.reduce((a, b) => a + b, 0);
   widths[0] = Math.max(160, (widths[0] as number) + rest);

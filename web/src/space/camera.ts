@@ -10,7 +10,9 @@ export const TOP = 0.0015;
 const LOW = 1.42;
 const NEAREST = 3;
 /** MARGIN is how much farther than nearest a fitted picture is seen from. */
-const MARGIN = 1.06;
+const MARGIN = 1.04;
+const STEP = 0.6;
+const CORNERS = Array.from({ length: 8 }, (_, k) => [k & 1, (k >> 1) & 1, k >> 2] as const);
 const FLY_MS = 320;
 
 interface Pose {
@@ -152,35 +154,33 @@ export class Camera {
 
   /** poseFor shows a rectangle of the ground whole, with what stands on it up to `tall`, as large as it goes. */
   private poseFor(x: number, z: number, w: number, d: number, tall: number, phi: number, theta: number): Pose {
-    const pose: Pose = { x: x + w / 2, z: z + d / 2, theta, phi, dist: Math.max(1, Math.hypot(w, d)) };
-    const half = { x: (TAN * this.width) / Math.max(1, this.height), y: TAN };
+    const wide = (TAN * this.width) / Math.max(1, this.height);
     const st = Math.sin(theta);
     const ct = Math.cos(theta);
     const sp = Math.sin(phi);
     const cp = Math.cos(phi);
-    // Each step looks how far the corners reach to every side, turns there and comes as near as they allow.
+    let [cx, cz] = [x + w / 2, z + d / 2];
+    let best: Pose = { x: cx, z: cz, theta, phi, dist: Number.POSITIVE_INFINITY };
     for (let step = 0; step < 12; step++) {
-      let [left, right, low, high] = [1e9, -1e9, 1e9, -1e9];
-      for (let corner = 0; corner < 8; corner++) {
-        const px = x + (corner & 1 ? w : 0) - pose.x;
-        const pz = z + (corner & 2 ? d : 0) - pose.z;
-        const py = corner & 4 ? tall : 0;
-        const deep = pose.dist - (px * sp * st + py * cp + pz * sp * ct);
-        const across = (px * ct - pz * st) / Math.max(0.5, deep) / half.x;
-        const up = (py * sp - px * cp * st - pz * cp * ct) / Math.max(0.5, deep) / half.y;
-        left = Math.min(left, across);
-        right = Math.max(right, across);
-        low = Math.min(low, up);
-        high = Math.max(high, up);
-      }
-      const aside = ((left + right) / 2) * half.x * pose.dist;
-      const forward = (((low + high) / 2) * half.y * pose.dist) / Math.max(0.3, cp);
-      pose.x += aside * ct - forward * st;
-      pose.z -= aside * st + forward * ct;
-      pose.dist *= Math.max((right - left) / 2, (high - low) / 2) * MARGIN;
+      // The corners as seen from far: to the right, up, and towards the eye.
+      const corners = CORNERS.map(([kx, ky, kz]) => {
+        const [px, py, pz] = [x + kx * w - cx, ky * tall, z + kz * d - cz];
+        return [px * ct - pz * st, py * sp - (px * st + pz * ct) * cp, (px * st + pz * ct) * sp + py * cp] as const;
+      });
+      const dist = Math.max(...corners.map(([r, u, f]) => f + Math.max(Math.abs(r) / wide, Math.abs(u) / TAN)));
+      if (dist < best.dist) best = { x: cx, z: cz, theta, phi, dist };
+      // Perspective makes the middle of the picture another than that of the ground.
+      const middle = (axis: 0 | 1) => {
+        const seen = corners.map((corner) => corner[axis] / Math.max(0.5, dist - corner[2]));
+        return ((Math.min(...seen) + Math.max(...seen)) / 2) * dist * STEP;
+      };
+      const aside = middle(0);
+      const forward = middle(1) / Math.max(0.3, cp);
+      cx += aside * ct - forward * st;
+      cz -= aside * st + forward * ct;
     }
-    pose.dist = Math.min(this.farthest, Math.max(NEAREST + 4, pose.dist));
-    return pose;
+    best.dist = Math.min(this.farthest, Math.max(NEAREST + 4, best.dist * MARGIN));
+    return best;
   }
 
   /** fit shows a rectangle and what stands on it; flying there takes time when `now` is given, else it jumps. */

@@ -41,6 +41,7 @@ export class SpaceData {
   readonly user: (string | null)[] = [];
   readonly effectiveUser: (string | null)[] = [];
   readonly container: (string | null)[] = [];
+  readonly run: (string | null)[] = [];
   /** byKey finds the index of pid@start. */
   readonly byKey = new Map<string, number>();
 
@@ -67,6 +68,7 @@ export class SpaceData {
       this.user[i] = names.user[k] ?? null;
       this.effectiveUser[i] = names.effectiveUser[k] ?? null;
       this.container[i] = names.container[k] ?? null;
+      this.run[i] = names.run[k] ?? null;
       this.byKey.set(this.key(i), i);
     }
     return fresh;

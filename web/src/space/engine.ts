@@ -621,6 +621,7 @@ function namesOf(nodes: readonly Node[]): Names {
     user: nodes.map((node) => node.wire.username),
     effectiveUser: nodes.map((node) => node.wire.effective_username),
     container: nodes.map((node) => node.wire.container),
+    run: nodes.map((node) => node.wire.run_id),
   };
 }
 
@@ -652,7 +653,7 @@ function pseudoSummary(node: Node): ProcessSummary {
     processor: 0,
     read_bytes_rate: null,
     write_bytes_rate: null,
-    run_id: null,
+    run_id: wire.run_id,
     map_summary: null,
   };
 }

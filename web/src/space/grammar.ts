@@ -18,7 +18,7 @@ const own = (of: (p: Sought) => readonly string[], kind: Key['kind'], help: stri
   help,
 });
 
-const FROM_LIST = ['pid', 'ppid', 'name', 'user', 'cpu', 'rss', 'thr', 'kernel'] as const;
+const FROM_LIST = ['pid', 'ppid', 'name', 'user', 'cpu', 'rss', 'thr', 'kernel', 'run'] as const;
 
 export const SPACE_KEYS: Grammar = {
   ...Object.fromEntries(FROM_LIST.map((key) => [key, KEYS[key] as Key])),

@@ -1,12 +1,15 @@
 // Beside the picture: what is known of the selected as text, or of all.
 
+import { Fragment } from 'preact';
 import { bytes, bytesFull, count, percent, rate, stateName, UNKNOWN, visible } from '../format';
 import { KIND_LETTER, KIND_NAME, KINDS, type Kind, kindFrom } from '../kinds';
 import { Lamp } from '../lamps';
 import { navigate, plainClick, processPath } from '../route';
+import { RunLink } from '../runlink';
 import type { SensorStatus } from '../wire.gen';
 import { ALONE } from './bundles';
 import type { Space } from './control';
+import type { SpaceData } from './data';
 import { fileText } from './files';
 import { BUNDLE, bundleEnds, type ConnectionFact } from './protocol';
 import { slabs } from './slabs';
@@ -14,6 +17,7 @@ import * as view from './state';
 import { HOSTS } from './structure';
 
 const BUSIEST = 10;
+const ANCESTORS = 4;
 const SHOWN_BUNDLES = 20;
 const SHOWN_CONNECTIONS = 60;
 
@@ -214,24 +218,32 @@ function State(props: { letter: string }) {
   );
 }
 
+// ancestors are the parents of a process, the farthest of the nearest few first.
+function ancestors(data: SpaceData, index: number): number[] {
+  const out: number[] = [];
+  for (let at = data.parents[index] as number; at >= 0 && out.length < ANCESTORS; at = data.parents[at] as number) {
+    out.unshift(at);
+  }
+  return out;
+}
+
 function Process(props: { space: Space; index: number }) {
   const { space, index } = props;
   const { data } = space;
-  const parent = data.parents[index] as number;
   const cpu = data.cpu[index] as number;
   const path = processPath(data.identity(index));
   const children = data.children[index] as number;
   return (
     <>
       <section class="space-part" aria-label="Selected process">
-        <p class="space-line">
+        <p class="space-line space-lineage">
           PID <span class="mono">{data.pid[index]}</span>
-          {parent >= 0 && (
-            <>
-              {' · child of '}
-              <Who space={space} index={parent} />
-            </>
-          )}
+          {ancestors(data, index).map((above, i) => (
+            <Fragment key={data.key(above)}>
+              <span aria-hidden="true">{i === 0 ? '·' : '›'}</span>
+              <Who space={space} index={above} />
+            </Fragment>
+          ))}
         </p>
         <h2 class="space-name">
           {visible(data.label(index))}
@@ -256,6 +268,11 @@ function Process(props: { space: Space; index: number }) {
           <State letter={data.state(index)} />
         </p>
         {data.container[index] && <p class="space-line">{visible(data.container[index] ?? '')}</p>}
+        {data.run[index] && (
+          <p class="space-line">
+            Run <RunLink id={data.run[index] ?? ''} />
+          </p>
+        )}
         <p class="space-line">
           <a
             class="link"

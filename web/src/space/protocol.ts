@@ -37,6 +37,7 @@ export interface Names {
   user: (string | null)[];
   effectiveUser: (string | null)[];
   container: (string | null)[];
+  run: (string | null)[];
 }
 
 export interface HostName {

@@ -58,7 +58,7 @@ void main() {
   float light = normal.y > 0.5 ? 1.0 : abs(normal.x) > 0.5 ? 0.78 : 0.62;
   float grey = dot(colour, vec3(0.3, 0.59, 0.11));
   float busy = card || kind == 12 ? 1.0 : smoothstep(0.0, 0.03, cpuOf(s));
-  colour = mix(mix(mix(vec3(grey), colour, 0.36), uGround, 0.24), colour, busy);
+  colour = mix(mix(mix(vec3(grey), colour, 0.36), uGround, 0.32), colour, busy);
   vColour = colour * light;
   vDim = s.y > 0.5 && s.y < 1.5 ? 1.0 : 0.0;
   vTint = s.y > 1.5 ? 0.22 : 0.0;

@@ -120,7 +120,8 @@ export class Structure {
         old.euid !== wire.euid ||
         old.username !== wire.username ||
         old.effective_username !== wire.effective_username ||
-        old.container !== wire.container
+        old.container !== wire.container ||
+        old.run_id !== wire.run_id
       ) {
         changes.named.push(known);
       }
