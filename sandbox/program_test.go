@@ -62,7 +62,11 @@ func TestProgramAnswers(t *testing.T) {
 	}{
 		{"read", unix.SYS_READ, nil, allow},
 		{"bpf", unix.SYS_BPF, nil, allow},
-		{"socket", unix.SYS_SOCKET, nil, allow},
+		{"a TCP socket", unix.SYS_SOCKET, []uint64{unix.AF_INET6, unix.SOCK_STREAM, 0}, allow},
+		{"a socket of sock_diag", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG}, allow},
+		{"a socket of rtnetlink", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, refuse},
+		{"a socket of the packet filter", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER}, refuse},
+		{"a packet socket", unix.SYS_SOCKET, []uint64{unix.AF_PACKET, unix.SOCK_RAW, 0}, refuse},
 		{"accept4", unix.SYS_ACCEPT4, nil, allow},
 		{"process_vm_readv", unix.SYS_PROCESS_VM_READV, nil, allow},
 		{"pidfd_open", unix.SYS_PIDFD_OPEN, nil, allow},

@@ -108,6 +108,11 @@ func rules(pid int) []rule {
 	only(unix.SYS_SCHED_SETSCHEDULER, []test{is(0, 0)})
 	only(unix.SYS_SETPRIORITY, []test{is(0, unix.PRIO_PROCESS), is(1, 0)})
 
+	// CAP_NET_ADMIN stays for sock_diag; it shall not reach the network's settings.
+	only(unix.SYS_SOCKET,
+		[]test{is(0, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)},
+		[]test{is(0, unix.AF_NETLINK), is(2, unix.NETLINK_SOCK_DIAG)})
+
 	// Descriptors, but no lease on a file, no lock, no attribute, nobody who gets
 	// signals of it.
 	only(unix.SYS_FCNTL, []test{is(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL)})

@@ -238,6 +238,7 @@ func (b *borrowed) attempts(victim int, file string) []attempt {
 		{"utimensat", unix.SYS_UTIMENSAT, []uint64{here, path, 0, 0}},
 		{"io_uring_setup", unix.SYS_IO_URING_SETUP, []uint64{0, root}},
 		{"bind", unix.SYS_BIND, []uint64{nowhere, 0, 0}},
+		{"a socket of rtnetlink", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}},
 		{"prlimit64 of another", unix.SYS_PRLIMIT64, []uint64{pid, unix.RLIMIT_NOFILE, 0, 0}},
 		{"sched_setscheduler of another", unix.SYS_SCHED_SETSCHEDULER, []uint64{pid, 0, word}},
 		{"getpid of x32", 0x40000000 | unix.SYS_GETPID, nil},
