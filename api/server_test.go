@@ -229,7 +229,7 @@ func TestErrorStatuses(t *testing.T) {
 		{"GET", "/api/system/nothing", 404, "not_found"},
 		{"GET", "/metrics/", 404, "not_found"},
 		{"GET", "/nowhere", 404, "not_found"},
-		{"GET", "/runs", 404, "not_found"},
+		{"GET", "/runs/web-1/log", 404, "not_found"},
 		{"GET", "/index.html", 404, "not_found"},
 		{"GET", "/README", 404, "not_found"},
 		{"GET", "/licenses.txt", 404, "not_found"},
