@@ -116,13 +116,15 @@ func (fs *FS) NewDescriptorScanner() *DescriptorScanner {
 // Two descriptors hold the same FIFO or memfd when device and inode are the same.
 // The other ends are looked for in the table of each process's leader (of a live
 // thread when that has ended), not in those that other processes' threads have to
-// themselves.
+// themselves. The note of a file says which lock of it the process holds or waits
+// for, and who took it or waits.
 // Absent: each limit that was reached, each process that could not be looked at
 // and a network namespace that could not be entered is a warning.
 // Errors: ErrGone; fs.ErrPermission; those of reading the directories.
 // Effect: none on the target. Nothing is read from a descriptor, and no remote
 // file system is asked.
-// Source: /proc/PID/fd, fdinfo and net, proc_pid_fd(5); sock_diag(7).
+// Source: /proc/PID/fd, fdinfo and net, proc_pid_fd(5); /proc/locks, proc_locks(5);
+// sock_diag(7).
 func (s *DescriptorScanner) Read(p *Process) (*Descriptors, error) {
 	warnings := []string{}
 	warn := func(w string) { warnings = append(warnings, w) }
@@ -152,6 +154,7 @@ func (s *DescriptorScanner) Read(p *Process) (*Descriptors, error) {
 		}
 	}
 	slices.SortStableFunc(s.own, func(a, b ownDescriptor) int { return cmp.Compare(a.FD, b.FD) })
+	s.noteLocks(p, warn)
 	s.readSockets(p, warn)
 	for i := range s.own {
 		if d := &s.own[i]; d.object >= 0 {

@@ -172,6 +172,7 @@ type ownDescriptor struct {
 	Descriptor
 	class  linkClass
 	object int32 // index of its object, -1 none
+	device uint64
 }
 
 // readTable reads the descriptors of one table of p into s.own, at most room.
@@ -258,7 +259,7 @@ func (s *DescriptorScanner) describe(fd int32, name, link []byte, dir, info int,
 	mode, device := uint32(0), uint64(0)
 	if statxRaw(dir, &name[0], &st) == nil {
 		mode, device = uint32(st.Mode), unix.Mkdev(st.Dev_major, st.Dev_minor)
-		d.Inode = Some(st.Ino)
+		d.Inode, d.device = Some(st.Ino), device
 		d.Deleted = st.Nlink == 0 && len(link) > len(deletedTail) && string(link[len(link)-len(deletedTail):]) == string(deletedTail)
 	} else if inode != 0 {
 		d.Inode = Some(inode)

@@ -69,15 +69,22 @@ func (fs *FS) Close() error {
 
 // readFile reads a file of the mount whole, relative to it.
 func (fs *FS) readFile(name string, buf []byte) ([]byte, error) {
+	buf, _, err := fs.readPart(name, buf, 0)
+	return buf, err
+}
+
+// readPart reads a file of the mount, with max > 0 no further, and tells whether there
+// was more.
+func (fs *FS) readPart(name string, buf []byte, max int) (data []byte, more bool, err error) {
 	fd, err := openAt(fs.dir, name, unix.O_RDONLY)
 	if err == nil {
-		buf, _, err = readAll(fd, buf, 0)
+		data, more, err = readAll(fd, buf, max)
 		closeFD(fd)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s/%s: %w", fs.mount, name, err)
+		return nil, false, fmt.Errorf("read %s/%s: %w", fs.mount, name, err)
 	}
-	return buf, nil
+	return data, more, nil
 }
 
 // pathPart bounds the names below a process directory. The longest is

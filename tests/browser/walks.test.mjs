@@ -3,7 +3,9 @@
 // socket, which library a crash address belongs to. Each goes by what is on screen.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { newPage, until, useBrowser } from './lib.mjs';
 import { run, server, target } from './real.mjs';
@@ -11,6 +13,7 @@ import { run, server, target } from './real.mjs';
 const held = useBrowser({ before, after });
 const SLEEPERS = 300;
 
+const children = (pid) => readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').split(' ').filter(Boolean).map(Number);
 const comm = (pid) => readFileSync(`/proc/${pid}/comm`, 'latin1').trim();
 
 test('four walks through a host in trouble', async (t) => {
@@ -51,9 +54,8 @@ test('four walks through a host in trouble', async (t) => {
     let writer = 0;
     let reader = 0;
     await until(() => {
-      const children = readFileSync(`/proc/${stuck.pid}/task/${stuck.pid}/children`, 'latin1').trim().split(' ').map(Number);
-      writer = children.find((pid) => comm(pid) === 'sleep');
-      reader = children.find((pid) => comm(pid) === 'cat');
+      writer = children(stuck.pid).find((pid) => comm(pid) === 'sleep');
+      reader = children(stuck.pid).find((pid) => comm(pid) === 'cat');
       return writer && reader;
     });
     await open(`cat pid:${reader}`, reader);
@@ -67,6 +69,23 @@ test('four walks through a host in trouble', async (t) => {
     assert.match(await line.textContent(), new RegExp(`^${fd}.*pipe.*other end ${writer} sleep`));
     await line.locator('a').first().click();
     await at(writer);
+  });
+
+  await t.test('and a lock: which file, and who took it', async (t) => {
+    const file = join(mkdtempSync(join(tmpdir(), 'procinsh-lock-')), 'state');
+    t.after(() => rmSync(dirname(file), { recursive: true }));
+    const taker = run(t, 'flock', [file, 'sleep', '602']);
+    await until(() => children(taker.pid).length === 1);
+    const waiter = run(t, 'flock', [file, 'true']);
+    await open(`flock pid:${waiter.pid}`, waiter.pid);
+    await page.click('.figure:has-text("Waits in") a:text-is("flock")');
+    await page.locator('.fd-link').first().click();
+    const line = page.locator('.flat-row[aria-selected="true"]');
+    await line.waitFor();
+    const said = await line.textContent();
+    assert.ok(said.includes(file) && said.includes(`waits for a lock of it (flock, write), taken by process ${taker.pid}`), said);
+    await line.locator('a').first().click();
+    await at(taker.pid);
   });
 
   await t.test('and a futex: the thread, where in its code, the kernel behind it', async () => {

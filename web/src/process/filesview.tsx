@@ -1,5 +1,6 @@
 // Files: the descriptor table, and a picture of what they connect this process to.
 
+import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { count, UNKNOWN, visible } from '../format';
 import { navigate, plainClick, processPath } from '../route';
@@ -37,6 +38,44 @@ function Ends(props: { list: readonly Endpoint[]; word: string; why?: string }) 
   );
 }
 
+// NoteText makes links of the processes that a note names: who took a lock, whom a pidfd means.
+function NoteText(props: { text: string }) {
+  const parts = props.text.split(/\bprocess (\d+)/);
+  return (
+    <span class="quiet-text">
+      {' '}
+      {parts.map((part, i) =>
+        i % 2 === 0 ? (
+          visible(part)
+        ) : (
+          <PidLink key={part} pid={part}>
+            process {part}
+          </PidLink>
+        ),
+      )}
+    </span>
+  );
+}
+
+// PidLink leads to who has a number now: its start time is not known.
+function PidLink(props: { pid: string; children: ComponentChildren }) {
+  const href = `/process/${props.pid}`;
+  return (
+    <a
+      class="link"
+      href={href}
+      tabIndex={-1}
+      onClick={(event) => {
+        if (!plainClick(event)) return;
+        event.preventDefault();
+        navigate(href);
+      }}
+    >
+      {props.children}
+    </a>
+  );
+}
+
 function Other(props: { entry: Descriptor }) {
   const { entry } = props;
   const sure = entry.peers.filter((p) => p.relation !== 'address_candidate');
@@ -48,7 +87,7 @@ function Other(props: { entry: Descriptor }) {
       {possible.length > 0 && <Ends list={possible} word="candidate" why={CANDIDATE} />}
       {entry.holders.length > 0 && entry.peers.length > 0 && '; '}
       {entry.holders.length > 0 && <Ends list={entry.holders} word="shared with" />}
-      {entry.note !== null && <span class="quiet-text"> {visible(entry.note)}</span>}
+      {entry.note !== null && <NoteText text={entry.note} />}
     </>
   );
 }
@@ -405,7 +444,7 @@ export function Files(props: { shared: Shared; panel: Panel<DescriptorsAnswer> }
       }
       foot={
         <Provenance
-          source={`/proc/${identity.pid}/fd, fdinfo and sock_diag`}
+          source={`/proc/${identity.pid}/fd, fdinfo, locks and sock_diag`}
           at={state.data?.captured_at ?? null}
           took={state.took}
           cost="stopped nothing, read from no descriptor"
