@@ -365,7 +365,7 @@ check) check; finish ;;
 test) tests ;;
 soak)
 	build
-	step "idle, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
+	step "idle and quiet, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
 	step "faults, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 30m -v -run 'Vanish|ServerKilled' ./tests/e2e
 	step "clients that stall" env PROCINSH_SOAK=1 go test -count=1 -timeout 10m -v -run Stalled ./api
 	step "load, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 60m -v ./tests/load
