@@ -36,17 +36,24 @@ const (
 	drainCells = 128
 )
 
+// homeSize is what a CPU has: its cell, and slots of two banks in turn.
+func homeSize(slots int) int { return cellSize + 2*slots*slotSize }
+
+// homeOf is the memory of a CPU.
+func (s *cpuSensor) homeOf(cpu int) memory {
+	return s.homes[cpu*homeSize(s.slots):][:homeSize(s.slots)]
+}
+
 // cpuSensor is the program at the context switch and its tables.
 type cpuSensor struct {
 	unit   *unit
 	began  time.Time // when the program was attached
 	cpus   int
-	slots  int
+	slots  int // used ones of a bank, at most cpuSlots
 	epoch  memory
 	lost   memory
 	missed memory
-	table  memory
-	cells  memory
+	homes  memory
 	spills [2]batch // by bank
 	drain  *program // nil where running threads cannot be looked at
 	now    uint32   // the epoch that programs write
@@ -90,25 +97,26 @@ func openCPU(kernel *btf.Spec, namespace uint32, o Options) (_ *cpuSensor, err e
 	}
 	s.slots = slotsPerBank(cpuSlots, s.cpus, slotSize, cpuSlotShare)
 	if o.TableSlots > 0 {
-		s.slots = o.TableSlots
+		s.slots = min(o.TableSlots, cpuSlots)
 	}
 	s.accounts = make([]account, s.cpus)
 	s.seen = make([]seenSlot, 2*s.slots*s.cpus)
 	u := s.unit
 	err = errors.Join(
-		u.setAll(map[string]uint64{"slots": uint64(s.slots), "cpus": uint64(s.cpus), "ns_inum": uint64(namespace)}),
+		s.checkLayout(),
+		u.setAll(map[string]uint64{"last": uint64(s.slots - 1), "ns_inum": uint64(namespace)}),
 		sizeCPUTables(u, s.slots, s.cpus),
 	)
 	if err == nil && o.SpillEntries > 0 {
 		err = errors.Join(u.resize("cpu_spill_0", o.SpillEntries), u.resize("cpu_spill_1", o.SpillEntries))
 	}
-	if err = errors.Join(err, s.checkLayout(), u.tooManyCPUs(s.cpus, cpuTableShare)); err != nil {
+	if err = errors.Join(err, u.tooManyCPUs(s.cpus, cpuTableShare)); err != nil {
 		return nil, err
 	}
 	if err = u.create(); err != nil {
 		return nil, err
 	}
-	s.table, s.cells = u.tables["cpu_slots"].mem, u.tables["cpu_cells"].mem
+	s.homes = u.tables["cpu_homes"].mem
 	s.spills = [2]batch{{table: u.tables["cpu_spill_0"]}, {table: u.tables["cpu_spill_1"]}}
 	if s.epoch, err = u.global("epoch"); err != nil {
 		return nil, err
@@ -257,7 +265,7 @@ func (s *cpuSensor) collect(w *Window) error {
 }
 
 func sizeCPUTables(u *unit, slots, cpus int) error {
-	return errors.Join(u.resize("cpu_slots", 2*slots*cpus), u.resize("cpu_cells", cpus))
+	return errors.Join(u.resize("cpu_homes", cpus), u.resizeValues("cpu_homes", homeSize(slots)))
 }
 
 // row finds or makes the entry of a process; the memory of old ones is used
@@ -294,23 +302,23 @@ type seenSlot struct {
 // changes appends what came into the bank of an epoch since it was last read.
 func (s *cpuSensor) changes(epoch uint32, to []spilled) []spilled {
 	for cpu := range s.cpus {
-		first := (cpu*2 + int(epoch&1)) * s.slots
-		for i := first; i < first+s.slots; i++ {
-			at := i * slotSize
-			if s.table.u32(at+slotEpoch) != epoch {
+		slots, seen := s.homeOf(cpu)[cellSize:], s.seen[2*cpu*s.slots:]
+		for i := int(epoch & 1); i < 2*s.slots; i += 2 {
+			slot := slots[i*slotSize:][:slotSize]
+			if slot.u32(slotEpoch) != epoch {
 				continue
 			}
-			is := seenSlot{epoch, s.table.u32(at + slotSwitches), s.table.u64(at + slotRun)}
-			was := s.seen[i]
+			is := seenSlot{epoch, slot.u32(slotSwitches), slot.u64(slotRun)}
+			was := seen[i]
 			if was.epoch != epoch {
 				was = seenSlot{}
 			}
-			if s.seen[i] = is; is.switches == was.switches && is.run == was.run {
+			if seen[i] = is; is.switches == was.switches && is.run == was.run {
 				continue
 			}
 			to = appendOurs(to, spilled{
 				cpu:      cpu,
-				process:  Process{s.table.u32(at + slotPID), s.table.u64(at + slotStart)},
+				process:  Process{slot.u32(slotPID), slot.u64(slotStart)},
 				run:      is.run - was.run,
 				switches: uint64(is.switches - was.switches),
 			})
@@ -359,7 +367,7 @@ const cellTries = 4
 
 // readCell returns the thread on a CPU, unless it is idle.
 func (s *cpuSensor) readCell(cpu int) (cell, bool) {
-	m := s.cells[cpu*cellSize : (cpu+1)*cellSize]
+	m := s.homeOf(cpu)
 	for range cellTries {
 		seq := m.u32(cellSeq)
 		if seq&1 != 0 {
@@ -516,10 +524,8 @@ func compareProcess(a, b Process) int {
 
 // checkLayout is the size of what programs and this file share.
 func (s *cpuSensor) checkLayout() error {
-	for name, want := range map[string]uint32{"cpu_slots": slotSize, "cpu_cells": cellSize} {
-		if got := s.unit.obj.tables[name].valueSize; got != want {
-			return fmt.Errorf("table %s has values of %d bytes, want %d", name, got, want)
-		}
+	if got := s.unit.obj.tables["cpu_homes"].valueSize; int(got) != homeSize(cpuSlots) {
+		return fmt.Errorf("table cpu_homes has values of %d bytes, want %d", got, homeSize(cpuSlots))
 	}
 	return nil
 }

@@ -339,14 +339,14 @@ func TestPIDNamespace(t *testing.T) {
 // A program that is stopped between two instructions for longer than the reader
 // waits adds to a bank that was read. What it adds comes a window later.
 func TestLateAdditions(t *testing.T) {
-	s := &cpuSensor{cpus: 2, slots: 2, now: 1, table: make(memory, 8*slotSize), epoch: make(memory, 4), seen: make([]seenSlot, 8)}
+	s := &cpuSensor{cpus: 2, slots: 2, now: 1, homes: make(memory, 2*homeSize(2)), epoch: make(memory, 4), seen: make([]seenSlot, 8)}
 	put := func(slot int, epoch, switches uint32, run uint64, pid uint32) {
-		at := slot * slotSize
-		s.table.setU32(at+slotSwitches, switches)
-		s.table.setU64(at+slotRun, run)
-		s.table.setU64(at+slotStart, 7)
-		s.table.setU32(at+slotPID, pid)
-		s.table.setU32(at+slotEpoch, epoch)
+		m := s.homeOf(slot / 4)[cellSize+(slot%2*2+slot/2%2)*slotSize:]
+		m.setU32(slotSwitches, switches)
+		m.setU64(slotRun, run)
+		m.setU64(slotStart, 7)
+		m.setU32(slotPID, pid)
+		m.setU32(slotEpoch, epoch)
 	}
 	check := func(what string, got []spilled, want ...spilled) {
 		t.Helper()

@@ -27,8 +27,7 @@ func TestParseObject(t *testing.T) {
 		t.Errorf("license %q", o.license)
 	}
 	for name, want := range map[string]tableSpec{
-		"cpu_slots":   {unix.BPF_MAP_TYPE_ARRAY, 4, slotSize, 128, unix.BPF_F_MMAPABLE},
-		"cpu_cells":   {unix.BPF_MAP_TYPE_ARRAY, 4, cellSize, 1, unix.BPF_F_MMAPABLE},
+		"cpu_homes":   {unix.BPF_MAP_TYPE_ARRAY, 4, uint32(homeSize(cpuSlots)), 1, unix.BPF_F_MMAPABLE},
 		"cpu_spill_0": {unix.BPF_MAP_TYPE_HASH, 24, 16, 8192, 0},
 		"cpu_spill_1": {unix.BPF_MAP_TYPE_HASH, 24, 16, 8192, 0},
 	} {
@@ -36,7 +35,7 @@ func TestParseObject(t *testing.T) {
 			t.Errorf("table %s is %+v, want %+v", name, got, want)
 		}
 	}
-	for variable, section := range map[string]string{"slots": ".rodata", "ns_inum": ".rodata", "epoch": ".data", "lost": ".bss", "missed": ".bss"} {
+	for variable, section := range map[string]string{"last": ".rodata", "ns_inum": ".rodata", "epoch": ".data", "lost": ".bss", "missed": ".bss"} {
 		if _, ok := o.data[section].variables[variable]; !ok {
 			t.Errorf("no variable %s in %s", variable, section)
 		}
@@ -214,9 +213,9 @@ func TestParseObjectRefuses(t *testing.T) {
 			return b
 		}, "not there"},
 		{"table without type", func(b []byte) []byte {
-			copy(b[bytes.Index(b, []byte("\x00cpu_cells\x00"))+1:], "cpu_celll")
+			copy(b[bytes.Index(b, []byte("\x00cpu_homes\x00"))+1:], "cpu_homez")
 			return b
-		}, "cpu_cell"},
+		}, "cpu_home"},
 		{"license gone", func(b []byte) []byte {
 			copy(b[bytes.LastIndex(b, []byte("\x00license\x00"))+1:], "nothing")
 			return b
@@ -294,15 +293,15 @@ func FuzzObject(f *testing.F) {
 
 func TestUnitSettings(t *testing.T) {
 	u := newUnit(parsed(t, cpuObject), nil)
-	if err := u.set("slots", 512); err != nil {
+	if err := u.set("last", 512); err != nil {
 		t.Fatal(err)
 	}
-	_, s, err := u.variable("slots")
+	_, s, err := u.variable("last")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := binary.LittleEndian.Uint32(u.contents[".rodata"][s.offset:]); got != 512 {
-		t.Errorf("slots is %d, want 512", got)
+		t.Errorf("last is %d, want 512", got)
 	}
 	if again := newUnit(u.obj, nil); bytes.Equal(again.contents[".rodata"], u.contents[".rodata"]) {
 		t.Error("one unit changed the object of all")
@@ -359,7 +358,7 @@ func TestParseCPUs(t *testing.T) {
 func TestObjectName(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                       "",
-		"cpu_slots":              "cpu_slots",
+		"cpu_homes":              "cpu_homes",
 		"rodata.str1.1":          "rodata.str1.1",
 		"a/b-c d":                "a_b_c_d",
 		"exactly15letter":        "exactly15letter",

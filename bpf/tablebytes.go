@@ -42,11 +42,10 @@ func (t tableSpec) bytes(cpus int) int {
 
 // sized is the table as create makes it.
 func (u *unit) sized(name string) tableSpec {
-	spec := u.obj.tables[name]
-	if n, ok := u.sizes[name]; ok {
-		spec.maxEntries = n
+	if t, ok := u.resized[name]; ok {
+		return t
 	}
-	return spec
+	return u.obj.tables[name]
 }
 
 // bytes is what all tables of the unit take of the kernel's memory.

@@ -21,7 +21,7 @@ type unit struct {
 	kernel   *btf.Spec
 	tables   map[string]*table
 	data     map[string]*table // by section
-	sizes    map[string]uint32
+	resized  map[string]tableSpec
 	contents map[string][]byte // of data sections, until create
 	programs []*program
 	rings    []*ring
@@ -30,7 +30,7 @@ type unit struct {
 func newUnit(obj *object, kernel *btf.Spec) *unit {
 	u := &unit{
 		obj: obj, kernel: kernel, tables: map[string]*table{}, data: map[string]*table{},
-		sizes: map[string]uint32{}, contents: map[string][]byte{},
+		resized: map[string]tableSpec{}, contents: map[string][]byte{},
 	}
 	for name, d := range obj.data {
 		u.contents[name] = slices.Clone(d.contents)
@@ -82,10 +82,21 @@ func (u *unit) setAll(values map[string]uint64) error {
 // resize gives a table another number of entries (of bytes, for a ring) before
 // create.
 func (u *unit) resize(name string, entries int) error {
+	return u.reshape(name, func(t *tableSpec) { t.maxEntries = uint32(entries) })
+}
+
+// resizeValues gives the values of a table another number of bytes before create.
+func (u *unit) resizeValues(name string, size int) error {
+	return u.reshape(name, func(t *tableSpec) { t.valueSize = uint32(size) })
+}
+
+func (u *unit) reshape(name string, change func(*tableSpec)) error {
 	if _, ok := u.obj.tables[name]; !ok {
 		return fmt.Errorf("no table %s", name)
 	}
-	u.sizes[name] = uint32(entries)
+	t := u.sized(name)
+	change(&t)
+	u.resized[name] = t
 	return nil
 }
 

@@ -8,9 +8,9 @@
 #include "kernel.h"
 
 /* Set before loading. */
-const volatile u32 slots = 64;	/* of one bank, a power of two */
-const volatile u32 cpus = 1;	/* possible ones */
-const volatile u32 ns_inum = 0; /* the reader's PID namespace; 0 is the first, where no number is translated */
+enum { SLOTS = 64 };		     /* of one bank, a power of two; at most, as in cpu.go */
+const volatile u32 last = SLOTS - 1; /* of the slots of a bank that are used, 1 less than a power of two */
+const volatile u32 ns_inum = 0;	     /* the reader's PID namespace; 0 is the first, where no number is translated */
 
 /* Written by user space while programs run. */
 volatile u32 epoch __attribute__((section(".data"))) = 1;
@@ -55,21 +55,19 @@ struct cell {
 	u32 pad[3];
 };
 
-struct {
-	MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
-	MAP_UINT(max_entries, 128); /* slots * 2 * cpus */
-	MAP_UINT(map_flags, BPF_F_MMAPABLE);
-	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct slot);
-} cpu_slots SEC(".maps");
+/* What belongs to a CPU, together: a switch looks into one table, once. */
+struct home {
+	struct cell cell;
+	struct slot slots[2 * SLOTS]; /* of both banks in turn; on many CPUs the table is made with fewer */
+};
 
 struct {
 	MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
-	MAP_UINT(max_entries, 1); /* cpus */
+	MAP_UINT(max_entries, 1); /* possible CPUs */
 	MAP_UINT(map_flags, BPF_F_MMAPABLE);
 	MAP_TYPE(key, u32);
-	MAP_TYPE(value, struct cell);
-} cpu_cells SEC(".maps");
+	MAP_TYPE(value, struct home);
+} cpu_homes SEC(".maps");
 
 struct {
 	MAP_UINT(type, BPF_MAP_TYPE_HASH);
@@ -78,12 +76,17 @@ struct {
 	MAP_TYPE(value, struct spill_value);
 } cpu_spill_0 SEC(".maps"), cpu_spill_1 SEC(".maps");
 
-INLINE struct slot *slot_at(u32 cpu, u32 now, u32 tgid, u32 probe)
+INLINE struct slot *slot_at(struct home *home, u32 now, u32 tgid, u32 probe)
 {
-	u32 n = slots; /* read once: each reading is a load */
-	u32 i = (cpu * 2 + (now & 1)) * n + ((tgid ^ probe) & (n - 1)); /* numbers are given in turn: no better hash is needed */
+	u32 n = ((tgid ^ probe) & last) * 2; /* numbers are given in turn: no better hash is needed */
 
-	return bpf_map_lookup_elem(&cpu_slots, &i);
+	forget(n); /* that it is even: the sum would be an or, of which the verifiers of 5.10 and 6.1 know no bounds */
+	return &home->slots[n + (now & 1)];
+}
+
+INLINE bool holds(struct slot *s, u32 now, u32 tgid, u64 start)
+{
+	return s->epoch == now && s->tgid == tgid && s->start == start;
 }
 
 /* No other CPU has the keys of this one, and user space empties only the bank that nobody writes. */
@@ -111,16 +114,14 @@ INLINE void spill(u32 cpu, u32 now, struct cell *cell, u64 run)
 		__sync_fetch_and_add(&lost, 1);
 }
 
-/* add books the thread that leaves. */
-INLINE void add(u32 cpu, struct cell *cell, u64 run)
+/* book_first books the first slice of a process in this epoch, and those of one that met others at its slot. */
+NOINLINE void book_first(u32 cpu, struct home *home, u32 now, u64 run)
 {
-	u32 now = epoch;
+	struct cell *cell = &home->cell;
 
 	for (u32 probe = 0; probe < 2; probe++) {
-		struct slot *s = slot_at(cpu, now, cell->tgid, probe);
+		struct slot *s = slot_at(home, now, cell->tgid, probe);
 
-		if (!s)
-			return;
 		if (s->epoch != now) {
 			s->epoch = 0;
 			barrier();
@@ -133,7 +134,7 @@ INLINE void add(u32 cpu, struct cell *cell, u64 run)
 			s->epoch = now;
 			return;
 		}
-		if (s->tgid == cell->tgid && s->start == cell->start) {
+		if (holds(s, now, cell->tgid, cell->start)) {
 			s->run += run;
 			s->switches++;
 			return;
@@ -142,17 +143,29 @@ INLINE void add(u32 cpu, struct cell *cell, u64 run)
 	spill(cpu, now, cell, run);
 }
 
+/* book adds to the account of the thread that leaves. */
+INLINE void book(u32 cpu, struct home *home, u64 run)
+{
+	u32 now = epoch, tgid = home->cell.tgid;
+	struct slot *s = slot_at(home, now, tgid, 0);
+
+	if (unlikely(!holds(s, now, tgid, home->cell.start))) {
+		book_first(cpu, home, now, run);
+		return;
+	}
+	s->run += run;
+	s->switches++;
+}
+
 /* reader_pid translates a thread group's number. It must be done when a thread comes: one that leaves for the last time
  * may have been reaped by then, and has no number any more. */
-INLINE u32 reader_pid(u32 cpu, struct task_struct *leader, u32 tgid, u64 start)
+NOINLINE u32 reader_pid(struct home *home, struct task_struct *leader, u32 tgid, u64 start)
 {
-	if (!ns_inum)
-		return tgid;
 	for (u32 probe = 0; probe < 2; probe++) {
 		u32 now = epoch;
-		struct slot *s = slot_at(cpu, now, tgid, probe);
+		struct slot *s = slot_at(home, now, tgid, probe);
 
-		if (s && s->epoch == now && s->tgid == tgid && s->start == start)
+		if (holds(s, now, tgid, start))
 			return s->pid;
 	}
 	return pid_in(leader, ns_inum);
@@ -162,8 +175,9 @@ enum { MAX_RT_PRIO = 100 }; /* include/linux/sched/prio.h */
 
 /* recover books a thread whose arrival no program saw. The fair class keeps the sum at which it took a thread up; the
  * slice of the one before is gone. */
-NOINLINE void recover(u32 cpu, struct cell *cell, struct task_struct *prev)
+NOINLINE void recover(u32 cpu, struct home *home, struct task_struct *prev)
 {
+	struct cell *cell = &home->cell;
 	struct task_struct *leader = prev->group_leader;
 
 	__sync_fetch_and_add(&missed, 1);
@@ -173,10 +187,12 @@ NOINLINE void recover(u32 cpu, struct cell *cell, struct task_struct *prev)
 	barrier();
 	cell->start = leader->start_boottime;
 	cell->tgid = prev->tgid;
-	cell->pid = reader_pid(cpu, leader, cell->tgid, cell->start);
+	cell->pid = cell->tgid;
+	if (ns_inum)
+		cell->pid = reader_pid(home, leader, cell->tgid, cell->start);
 	barrier();
 	cell->seq++;
-	add(cpu, cell, prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime);
+	book(cpu, home, prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime);
 }
 
 /* preempt, prev, next: the order of 5.10 to 6.18 and later, whatever follows. */
@@ -185,15 +201,17 @@ int cpu_switch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	u32 cpu = bpf_get_smp_processor_id();
-	struct cell *cell = bpf_map_lookup_elem(&cpu_cells, &cpu);
+	struct home *home = bpf_map_lookup_elem(&cpu_homes, &cpu);
 
-	if (!cell)
+	if (!home)
 		return 0;
+	struct cell *cell = &home->cell;
+
 	if (likely(cell->task == (u64)prev)) {
 		if (cell->tgid)
-			add(cpu, cell, prev->se.sum_exec_runtime - cell->sum_in);
+			book(cpu, home, prev->se.sum_exec_runtime - cell->sum_in);
 	} else if (cell->task && prev->pid) {
-		recover(cpu, cell, prev);
+		recover(cpu, home, prev);
 	}
 
 	struct task_struct *leader = next->group_leader;
@@ -210,7 +228,7 @@ int cpu_switch(u64 *ctx)
 	cell->tgid = tgid;
 	cell->pid = tgid;
 	if (ns_inum && tgid)
-		cell->pid = reader_pid(cpu, leader, tgid, start);
+		cell->pid = reader_pid(home, leader, tgid, start);
 	barrier();
 	cell->seq = seq + 2;
 	return 0;
@@ -227,10 +245,11 @@ int cpu_drain_cast(u64 *ctx)
 
 	for (u32 i = 0; i < DRAIN_CELLS; i++) {
 		u32 cpu = first + i;
-		struct cell *cell = bpf_map_lookup_elem(&cpu_cells, &cpu);
+		struct home *home = bpf_map_lookup_elem(&cpu_homes, &cpu);
 
-		if (!cell)
+		if (!home)
 			break;
+		struct cell *cell = &home->cell;
 		u32 seq = cell->seq;
 
 		barrier();
@@ -253,10 +272,11 @@ int cpu_drain_read(u64 *ctx)
 
 	for (u32 i = 0; i < DRAIN_CELLS; i++) {
 		u32 cpu = first + i;
-		struct cell *cell = bpf_map_lookup_elem(&cpu_cells, &cpu);
+		struct home *home = bpf_map_lookup_elem(&cpu_homes, &cpu);
 
-		if (!cell)
+		if (!home)
 			break;
+		struct cell *cell = &home->cell;
 		u32 seq = cell->seq;
 
 		barrier();

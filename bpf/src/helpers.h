@@ -22,6 +22,9 @@ typedef _Bool bool;
 /* The compiler must not move memory accesses across; x86 keeps the order of stores. */
 #define barrier() asm volatile("" ::: "memory")
 
+/* What the compiler knows of x, it forgets. */
+#define forget(x) asm volatile("" : "+r"(x))
+
 /* Members of an anonymous struct in section .maps carry type and sizes as BTF. */
 #define MAP_UINT(name, value) int(*name)[value]
 #define MAP_TYPE(name, type) typeof(type) *name

@@ -24,7 +24,7 @@ type path struct {
 var paths = []path{
 	{"1-byte read", "read", 5000, all, 900, "filetop -a", 4205, 1. / 4},
 	{"pipe write and read", "pipe", 3000, all, 1800, "", 0, 0},
-	{"two context switches", "yield", 20000, cpu, 870, "cpudist", 4723, 1. / 5},
+	{"two context switches", "yield", 20000, cpu, 780, "cpudist", 4723, 1. / 6},
 	{"getppid", "getppid", 5000, all, 20, "", 0, 0}, // fexit costs nothing elsewhere
 }
 
