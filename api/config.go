@@ -10,7 +10,7 @@ import (
 )
 
 // newConfig is what GET /api/config says; nothing in it changes while the server
-// runs, but what the sensors are able to do.
+// runs, but what the sensors are able to do, and runs that are lost.
 func newConfig(o Options) Config {
 	because := func(text string) *string { return &text }
 	text := Source{"text", because("This version reads the text files of /proc.")}
@@ -51,6 +51,11 @@ func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
 	c.Capabilities.BPFIPC = s.sensorCapability("ipc")
 	c.Capabilities.BPFFiles = s.sensorCapability("files")
 	c.Sources.List = sourceOf(s.list.Source())
+	if s.runs != nil {
+		if lost := s.runs.Lost(); lost != nil {
+			c.Capabilities.Runs = Capability{Reason: &lost.Message}
+		}
+	}
 	replyValue(w, r, c)
 	return nil
 }

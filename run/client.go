@@ -237,6 +237,17 @@ func callFor[R any](ctx context.Context, c *Client, method string, arg any, pati
 	return decode[R](f)
 }
 
+// Lost tells why there will be no runs any more: neither a helper nor what starts one.
+// Nil while there is one of them.
+func (c *Client) Lost() *Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keeper.lost() && (c.link == nil || c.link.lost()) {
+		return errHelperLost
+	}
+	return nil
+}
+
 func (c *Client) goneError() error {
 	if c.keeper.lost() {
 		return errHelperLost

@@ -41,7 +41,7 @@ const (
 	CodeHelperSilent   = "helper_silent"
 )
 
-func fail(code, format string, args ...any) error {
+func fail(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 

@@ -73,8 +73,9 @@ func TestKeeperKilled(t *testing.T) {
 	if status, code := s.do("GET", "/api/runs", nil, nil); status != 503 || code != "helper_gone" {
 		t.Errorf("list: %d %s", status, code)
 	}
-	if status, _ := s.do("GET", "/api/config", nil, nil); status != 200 {
-		t.Errorf("config: %d", status)
+	var config api.Config
+	if status, _ := s.do("GET", "/api/config", nil, &config); status != 200 || config.Capabilities.Runs.Available || config.Capabilities.Runs.Reason == nil {
+		t.Errorf("config: %d, %+v", status, config.Capabilities.Runs)
 	}
 	if c.CgroupRoot != nil {
 		if err := os.Remove(*c.CgroupRoot); err != nil { // empty; the next helper would do it
