@@ -258,7 +258,7 @@ tests() {
 	build
 	step "test targets" tests/targets/build.sh
 	step "Go, race detector" race ./proc ./watch ./api
-	step "Go" go test -count=1 . ./sandbox ./web ./tests/rules ./tests/wiregen ./tests/bom
+	step "Go" go test -count=1 . ./api ./sandbox ./web ./tests/rules ./tests/wiregen ./tests/bom
 	step "symbols" go test -count=1 ./elf
 	step "inside a process" go test -count=1 -timeout 20m ./ptrace
 	step "sensors" race ./bpf

@@ -131,6 +131,15 @@ func notUnderRace(t *testing.T) {
 	}
 }
 
+// inOneGoroutine skips a test that the race detector can find nothing in and makes ten
+// times as long. ./build.sh test runs this package without it as well.
+func inOneGoroutine(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("runs in one goroutine: tested without the race detector")
+	}
+}
+
 func TestRowsCostLessThanMarshal(t *testing.T) {
 	notUnderRace(t)
 	rows := benchRows(5000)

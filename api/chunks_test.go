@@ -42,6 +42,7 @@ func long(n int) func([]byte, spill) []byte {
 }
 
 func TestChunks(t *testing.T) {
+	inOneGoroutine(t)
 	for _, n := range []int{0, 1, chunkBytes / 100, 20_000} {
 		want := long(n)(nil, whole)
 		p := packChunks(long(n))

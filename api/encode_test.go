@@ -36,6 +36,7 @@ func same(t *testing.T, got []byte, want any) {
 }
 
 func TestEncodersAgreeWithEncodingJSON(t *testing.T) {
+	inOneGoroutine(t)
 	wants := []watch.ListWant{{}, {Maps: true}, {IO: true}, {Maps: true, IO: true}}
 	for seed := range uint64(400) {
 		r := newRandom(seed)
@@ -131,6 +132,7 @@ func TestProcessesOrder(t *testing.T) {
 // A delta applied to its base gives the state, for states that differ in every way
 // that two scans can differ.
 func TestDeltaGivesTheState(t *testing.T) {
+	inOneGoroutine(t)
 	for seed := range uint64(300) {
 		r := newRandom(seed)
 		want := watch.ListWant{Maps: seed&1 > 0, IO: seed&2 > 0}

@@ -60,6 +60,7 @@ func topologyText(t *watch.Topology, form nodeMaps) func([]byte, spill) []byte {
 // What a viewer of a busy host gets: the whole with summaries is at most 2 MB
 // compressed, a change on a quiet host 20 KB as text.
 func TestSizesOfABusyHost(t *testing.T) {
+	inOneGoroutine(t)
 	host := busyHost()
 	p := packChunks(topologyText(host, summaryMaps))
 	t.Logf("whole, summaries: %d bytes of %d", len(p.packed), p.size)
@@ -88,6 +89,7 @@ func TestSizesOfABusyHost(t *testing.T) {
 
 // Compressing the whole with every mapping, 45 MB of text, takes little memory.
 func TestMemoryOfALongEvent(t *testing.T) {
+	inOneGoroutine(t)
 	host := busyHost()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -176,6 +176,7 @@ func dropNullMaps(text []byte) string {
 }
 
 func TestTopologyAgreesWithEncodingJSON(t *testing.T) {
+	inOneGoroutine(t)
 	for seed := range uint64(200) {
 		r := newRandom(seed)
 		x := r.topology()
@@ -319,6 +320,7 @@ func (x *rawTopology) apply(t *testing.T, d *rawDelta) {
 // A delta applied to its base gives the whole structure byte for byte, through many
 // steps, in both forms.
 func TestTopologyDeltaGivesTheWhole(t *testing.T) {
+	inOneGoroutine(t)
 	for seed := range uint64(60) {
 		for _, form := range []nodeMaps{wholeMaps, summaryMaps} {
 			r := newRandom(seed)
