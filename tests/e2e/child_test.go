@@ -91,6 +91,13 @@ func child(mode string) int {
 			}
 			wg.Wait()
 		}
+	case "fork": // children that come and go
+		for {
+			if err := exec.Command("/bin/true").Run(); err != nil {
+				fmt.Println("error:", err)
+				return 1
+			}
+		}
 	case "exec": // one process that becomes itself for ever
 		time.Sleep(2 * time.Millisecond)
 		if err := syscall.Exec("/proc/self/exe", os.Args, os.Environ()); err != nil {

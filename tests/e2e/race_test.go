@@ -115,11 +115,11 @@ func TestTargetsThatEnd(t *testing.T) {
 	}
 }
 
-// Targets that change under the reader's hands: threads come and go, the program
-// is replaced, the name changes.
+// Targets that change under the reader's hands: threads come and go, children are
+// forked, the program is replaced, the name changes.
 func TestTargetsThatChange(t *testing.T) {
 	s := start(t, options{args: []string{"--interval", "100ms"}})
-	for _, mode := range []string{"threads", "exec", "rename"} {
+	for _, mode := range []string{"threads", "fork", "exec", "rename"} {
 		t.Run(mode, func(t *testing.T) {
 			cmd := childCommand(mode, 0)
 			var out text
@@ -161,6 +161,10 @@ func TestTargetsThatChange(t *testing.T) {
 						t.Errorf("%s says that a living process is gone: %v", what, a)
 					}
 				}
+				// A target that never holds still is refused at times, and goes on.
+				if a := s.post(named(t, pid)); a.status != 200 && (a.status != 422 || os.Geteuid() == 0 && a.code(t) != "unstable") {
+					t.Errorf("snapshot: %v", a)
+				}
 				if mode != "rename" {
 					continue
 				}
@@ -184,6 +188,7 @@ func TestTargetsThatChange(t *testing.T) {
 			if err := cmd.Process.Signal(syscall.Signal(0)); err != nil || out.String() != "" {
 				t.Errorf("the target did not go on: %v %s", err, &out)
 			}
+			unchanged(t, pid, "SRD")
 		})
 	}
 }
