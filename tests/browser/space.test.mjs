@@ -204,6 +204,7 @@ test('who is stuck is framed, named and found; all connections are bundles with 
   await page.keyboard.press('Escape');
   const row = fixture.world.rows.get(912);
   fixture.world.rows.set(912, { ...row, state: 'S', run_id: 'web' });
+  fixture.world.rows.set(911, { ...fixture.world.rows.get(911), state: 'Z', map_summary: null });
   fixture.system.structure();
   await says(page, '.space-found', /0 found/);
   await until(async () => !(await red()));
@@ -213,6 +214,10 @@ test('who is stuck is framed, named and found; all connections are bundles with 
   await says(page, '.space-panel', /PID 912.*Run web/s);
   assert.equal(await page.getAttribute('.space-panel a:text-is("web")', 'href'), '/runs/web');
   await page.keyboard.press('Escape');
+  await page.keyboard.press('Escape');
+  // A zombie has no address space.
+  await page.click('.space-panel .space-who:has-text("911")');
+  await says(page, '.space-panel', /Z zombie.*None any more: the process has ended/s);
   await page.keyboard.press('Escape');
 
   // 149 pipes at random and the ones everybody looks for, in at most 60 bundles.

@@ -156,11 +156,17 @@ function Files() {
 function Space_(props: { space: Space; index: number }) {
   const facts = view.facts.value;
   if (!facts || facts.index !== props.index) return null;
-  if (props.space.data.isKernel(props.index)) {
+  const { data } = props.space;
+  const none = data.isKernel(props.index)
+    ? 'Kernel threads have none of their own. “As list” has each of them with kernel:yes.'
+    : data.state(props.index) === 'Z'
+      ? 'None any more: the process has ended, and its parent has yet to take note.'
+      : null;
+  if (none !== null) {
     return (
       <section class="space-part" aria-label="Address space">
         <h2 class="caption">Address space</h2>
-        <p class="space-none">Kernel threads have none of their own. “As list” has each of them with kernel:yes.</p>
+        <p class="space-none">{none}</p>
       </section>
     );
   }
