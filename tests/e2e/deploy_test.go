@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,17 +172,54 @@ func TestUnitHidesNothing(t *testing.T) {
 	}
 }
 
-// With the capabilities of the unit alone everything works: sensors, memory and
-// snapshots of other users' processes.
-func TestUnitCapabilitiesAreEnough(t *testing.T) {
-	needRoot(t)
+// unitCapabilities are those that the unit leaves to the server, without CAP_.
+func unitCapabilities(t *testing.T) []string {
+	t.Helper()
 	m := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.+)$`).FindStringSubmatch(deployed(t, "procinsh.service"))
 	if m == nil {
 		t.Fatal("no CapabilityBoundingSet")
 	}
+	return strings.Fields(strings.ReplaceAll(m[1], "CAP_", ""))
+}
+
+// The DaemonSet has the capabilities of the unit, sees the host's processes, and starts
+// the server with options that it has.
+func TestDaemonSet(t *testing.T) {
+	text := deployed(t, "daemonset.yaml")
+	list := func(name string) []string {
+		m := regexp.MustCompile(`(?m)^ +` + name + `: \[(.+)\]$`).FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("no list %s", name)
+		}
+		return strings.Split(strings.ReplaceAll(m[1], "'", ""), ", ")
+	}
+	if got, want := list("add"), unitCapabilities(t); !slices.Equal(got, want) {
+		t.Errorf("capabilities %v, those of the unit are %v", got, want)
+	}
+	if !strings.Contains(text, "\n      hostPID: true") {
+		t.Error("it sees its own processes alone")
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(strings.Repeat("5a", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := list("args")
+	if len(args) != 5 || args[0] != "serve" || args[1] != "--listen" || args[2] != "0.0.0.0:8080" || args[4] != "/etc/procinsh/token" {
+		t.Fatalf("arguments %q", args)
+	}
+	s := start(t, options{listen: "127.0.0.1:0", args: []string{args[3], token}})
+	if a := s.get("/metrics?group=container", "Authorization", "Bearer "+strings.Repeat("5a", 32)); a.status != 200 {
+		t.Errorf("a scrape with the token: %v", a)
+	}
+}
+
+// With the capabilities of the unit alone everything works: sensors, memory and
+// snapshots of other users' processes.
+func TestUnitCapabilitiesAreEnough(t *testing.T) {
+	needRoot(t)
 	set := "-all"
-	for name := range strings.FieldsSeq(m[1]) {
-		set += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+	for _, name := range unitCapabilities(t) {
+		set += ",+" + strings.ToLower(name)
 	}
 	s := start(t, options{shell: fmt.Sprintf(`exec setpriv --no-new-privs --bounding-set=%s -- "$0" "$@"`, set)})
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
