@@ -45,6 +45,9 @@ func TestHelperKilled(t *testing.T) {
 			t.Errorf("%s of the dead helper is left", *c.CgroupRoot)
 		}
 	}
+	if r := s.create(api.RunRequest{ID: "lost", Argv: []string{"true"}, WaitMS: 60_000}); r.State != "exited" || r.Adopted {
+		t.Errorf("the next run: %+v", r)
+	}
 }
 
 // The keeper dies: the server says so and goes on. When the helper dies too, nothing
