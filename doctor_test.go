@@ -2,12 +2,15 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"procinsh/bpf"
+	"procinsh/proc"
 )
 
 func TestParseDoctorArgs(t *testing.T) {
@@ -67,6 +70,56 @@ func TestSensorFinding(t *testing.T) {
 	}
 	if f := root.sensor("s", observing, []string{"tp_btf/sys_exit"}, nil); !strings.Contains(f.Says, "fentry") {
 		t.Errorf("the slower way is not named: %+v", f)
+	}
+}
+
+// mounted is a procfs with a setting of Yama and an option hidepid.
+func mounted(t *testing.T, scope, hidepid string) *proc.FS {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if scope != "" {
+		write("sys/kernel/yama/ptrace_scope", scope+"\n")
+	}
+	write("self/mountinfo", "24 1 0:22 / "+dir+" rw - proc proc rw,hidepid="+hidepid+"\n")
+	files, err := proc.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { files.Close() })
+	return files
+}
+
+func TestFindingsOfSettings(t *testing.T) {
+	root, user, container := privileges{0, 1<<41 - 1}, privileges{1000, 0}, privileges{0, 0}
+	for _, c := range []struct {
+		name           string
+		who            privileges
+		scope, hidepid string
+		yama, list     string // states
+		helps          string // in both, where something helps
+	}{
+		{"nothing set", user, "", "off", stateWorks, stateWorks, ""},
+		{"root", root, "2", "invisible", stateWorks, stateWorks, ""},
+		{"a user", user, "1", "invisible", stateMissing, statePartly, "sudo"},
+		{"a user, contents hidden", user, "2", "noaccess", stateMissing, statePartly, "sudo"},
+		{"root of a container", container, "1", "ptraceable", stateMissing, statePartly, "--cap-add"},
+		{"nobody may", root, "3", "off", stateMissing, stateWorks, ""},
+	} {
+		files := mounted(t, c.scope, c.hidepid)
+		yama, list := checkYama(files, c.who), c.who.checkList(files)
+		if yama.State != c.yama || list.State != c.list {
+			t.Errorf("%s: %+v, %+v", c.name, yama, list)
+		}
+		for _, f := range []finding{yama, list} {
+			if f.State != stateWorks && (f.Help == nil || !strings.Contains(*f.Help, c.helps)) {
+				t.Errorf("%s: %s says %q and does not help with %q", c.name, f.Name, f.Says, c.helps)
+			}
+		}
 	}
 }
 
