@@ -685,26 +685,26 @@ func TestOtherUser(t *testing.T) {
 func TestAdopted(t *testing.T) {
 	ways(t, func(t *testing.T, s *Supervisor, _ *events) {
 		l := shell("setsid sleep 6010 & sleep 6011")
-		l.ID = "lost"
+		l.ID = "recordless"
 		create(t, s, l)
-		wait(t, "three members", func() bool { return len(members(t, s, "lost")) == 3 })
+		wait(t, "three members", func() bool { return len(members(t, s, "recordless")) == 3 })
 		// As if it had died: its lock is gone, its record lost, its mark is nobody's.
 		s.mu.Lock()
-		r := s.runs["lost"]
-		delete(s.runs, "lost")
+		r := s.runs["recordless"]
+		delete(s.runs, "recordless")
 		s.mu.Unlock()
 		s.owner = "1-1"
 		s.tracker.protect(0)
 		r.mu.Lock()
 		r.hold.key.owner = "2-2"
 		r.mu.Unlock()
-		list, err := s.List(t.Context(), Filter{})
+		list, err := s.List(t.Context(), Filter{Text: "recordless"})
 		if s.groups != nil {
 			if err != nil || len(list) != 1 || !list[0].Adopted || *list[0].Members != 3 {
 				t.Fatalf("list %+v, %v", list, err)
 			}
 		}
-		st, err := s.Stop(t.Context(), StopQuery{ID: "lost", GraceMS: ptr(int64(1000))})
+		st, err := s.Stop(t.Context(), StopQuery{ID: "recordless", GraceMS: ptr(int64(1000))})
 		if s.groups == nil {
 			// Its owner, this process, still lives: nobody else may end it.
 			if CodeOf(err) != CodeNotFound {
@@ -716,7 +716,7 @@ func TestAdopted(t *testing.T) {
 		if err != nil || st.Stopped != 3 || len(st.Survivors) > 0 {
 			t.Errorf("stop: %+v, %v", st, err)
 		}
-		if _, err := s.Stop(t.Context(), StopQuery{ID: "lost"}); CodeOf(err) != CodeNotFound {
+		if _, err := s.Stop(t.Context(), StopQuery{ID: "recordless"}); CodeOf(err) != CodeNotFound {
 			t.Errorf("second stop: %v", err)
 		}
 		wait(t, "the end", r.over)
@@ -735,7 +735,7 @@ func TestForcedDelete(t *testing.T) {
 		if _, err := s.Delete(t.Context(), DeleteQuery{ID: "again", Force: true}); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := s.List(t.Context(), Filter{}); err != nil || len(list) != 0 {
+		if list, err := s.List(t.Context(), Filter{Text: "again"}); err != nil || len(list) != 0 {
 			t.Errorf("listed: %v, %v", list, err)
 		}
 		l = Launch{ID: "again", Argv: []string{"true"}}
