@@ -140,6 +140,18 @@ test('with reduced motion nothing moves: no pulses, no flight, no frame after th
   }
   assert.deepEqual(await pulses(page), []);
   await says(page, '.space-panel', /Connections 1 active/);
+  // Instead the arc changes its colour and back, as long as bytes move.
+  const busy = setInterval(
+    () => fixture.system.activity({ cpu: { 20990: 1 }, ipc: [[20990, 'pipe:13:7001', true, 4096]] }),
+    100,
+  );
+  const seen = [];
+  await until(async () => {
+    const shot = (await page.locator('.space-canvas').screenshot()).toString('base64');
+    if (seen.at(-1) !== shot) seen.push(shot);
+    return seen.length >= 3 && seen.indexOf(seen.at(-1)) < seen.length - 2;
+  });
+  clearInterval(busy);
   await settle(page);
   const { frames } = await figures(page);
   await page.keyboard.press('f');

@@ -327,7 +327,12 @@ export class Space {
   }
 
   toggleTop(): void {
-    this.change((camera) => camera.turn(!camera.isTop, this.when));
+    const isAll = this.isFollowing;
+    this.change((camera) => {
+      camera.turn(!camera.isTop, this.when);
+      if (isAll) this.fitGround(camera, this.when);
+    });
+    this.isFollowing = isAll;
   }
 
   rearrange(): void {
