@@ -92,8 +92,8 @@ func TestLoad(t *testing.T) {
 	stop()
 	work.Wait()
 
-	t.Logf("%d processes, %d viewers of each kind, %v: RSS up to %d MiB, median %d MiB", n.processes, n.viewers, n.time,
-		slices.Max(rss)>>20, median(rss)>>20)
+	t.Logf("%d processes, %d viewers of each kind, %v: RSS up to %d MiB, median %d MiB; %v of CPU time", n.processes, n.viewers, n.time,
+		slices.Max(rss)>>20, median(rss)>>20, cpuTime(t, s.PID))
 	t.Logf("descriptors: %d before, up to %d", before, open)
 	t.Logf("answers by status: %v", asked.counts())
 	t.Logf("events: %d, late: %s", late.count(), late.String())
