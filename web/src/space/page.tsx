@@ -11,10 +11,11 @@ import { Lifetime } from '../life';
 import { AsList, type ListHandle } from './aslist';
 import { Space } from './control';
 import { SPACE_KEYS } from './grammar';
-import { Panel, sensorLook } from './panel';
+import { Panel } from './panel';
 import { BUNDLE, type Which } from './protocol';
 import { bindSpaceKeys } from './shortcuts';
 import * as view from './state';
+import { sensorLook } from './whole';
 
 const NARROW = 700;
 
