@@ -251,6 +251,7 @@ guest_end() {
 tests() {
 	need gcc gcc
 	[ -e /usr/include/stdio.h ] || need /usr/include/stdio.h libc6-dev
+	need less less
 	need_browser
 	bpf_compiler
 	wish promtool prometheus

@@ -98,6 +98,7 @@ export async function newPage(t, held, url, options = {}) {
     });
   });
   const page = await context.newPage();
+  page.problems = problems; // a test that breaks a rule on purpose takes them out
   await page.goto(url);
   return page;
 }

@@ -195,6 +195,7 @@ test('the list lives: filter, lamps, events, what was missed while away', async 
   await page.click('[data-run="old"]');
   await says(page, '.run-says', /left by a procinsh that is gone.*Not tracked by a cgroup: left by/s);
   await says(page, '.run-lamps', /ADOPTED.*BEST EFFORT/s);
+  assert.deepEqual(await page.$$eval('.runs-tab', (tabs) => tabs.map((tab) => tab.textContent.replace(/\d+$/, ''))), ['Processes', 'Details', 'Compare']);
   await page.goto(`${fixture.url}/runs/nothing`);
   await says(page, '.run', /There is no run nothing/);
   // One list for each connection, and nothing by a timer while nobody looks at a run.
@@ -238,6 +239,11 @@ test('stopping: two presses, a countdown, what is left; one member; deleting', a
   runs.release();
   await says(page, '.run [role=alert]', /Stopped 2 processes.*Still there: 3312-91143312/s);
   runs.survivors = [];
+  runs.silent = true;
+  await stop.click();
+  await stop.click();
+  await says(page, '.run [role=alert]', /Not stopped: The process that holds the runs does not answer/);
+  runs.silent = false;
   await stop.click();
   await stop.click();
   await until(() => runs.held.length === 1);
@@ -263,7 +269,7 @@ test('stopping: two presses, a countdown, what is left; one member; deleting', a
 test('output: follows, stops to follow, searches, marks streams and gaps, draws what is seen', async (t) => {
   const { page, runs } = await openRuns(t, '/runs/lint#output', {
     prepare: (r) => {
-      r.add('talk', { argv: ['talk'] });
+      r.add('talk', { argv: ['talk'], stdin: 'open' });
       for (let i = 0; i < 60; i++) r.print('talk', `${Array.from({ length: 1000 }, (_, k) => `line ${i * 1000 + k} ${'·'.repeat(4)}`).join('\n')}\n`, 'stdout', false);
     },
   });
@@ -290,6 +296,10 @@ test('output: follows, stops to follow, searches, marks streams and gaps, draws 
   await says(page, '.out-found', /^1 of 1$/);
   await page.waitForSelector('.out-current.out-stderr .out-mark');
   assert.match(await page.textContent('.out-current'), /60,001.*stderr: warned/s);
+  await page.getByLabel('A line for standard input').fill('hello');
+  await page.keyboard.press('Enter');
+  await button(page, 'End input').click();
+  await until(() => runs.list.get('talk').input === 'hello\n<end>');
   // Bytes that fall out before they are read.
   await page.click('[data-run="lint"]');
   await says(page, '.out', /It printed nothing/);

@@ -22,6 +22,10 @@ export class HTTPError extends Error {
   }
 }
 
+// reasonOf is what to say of a request that failed.
+export const reasonOf = (cause: unknown): string =>
+  cause instanceof HTTPError ? cause.message : 'The answer could not be read.';
+
 export type Params = Record<string, string | number | undefined>;
 
 // address builds the path and query of a request, the identity first.

@@ -31,6 +31,9 @@ export function processPath(identity: Identity): string {
   return `/process/${identity.pid}?start=${identity.start_time_ticks}`;
 }
 
+// platePath is the link of a process's plate in the space.
+export const platePath = (identity: Identity): string => `/space?sel=${identity.pid}@${identity.start_time_ticks}`;
+
 // runPath is the link of one run.
 export const runPath = (id: string): string => `/runs/${id}`;
 

@@ -61,6 +61,7 @@ test('lines know number, offset, stream and gap', () => {
       [4, 110, 'stdout', 'after', 100, true],
     ],
   );
+  assert.equal(lines.lostBytes, 100);
   // One byte that is no UTF-8 came as three: what stands behind it is not sure.
   const broken = new Lines();
   broken.add({ stream: 'stdout', from: 0, text: 'a\n\ufffd\nb\n' }, 6);

@@ -1,10 +1,10 @@
 // Everything the server says of a run, and the same as command lines.
 
 import type { ComponentChildren } from 'preact';
-import { copied, copyText } from '../clipboard';
+import { copyText } from '../clipboard';
 import { bytesFull, count, dateTime, duration, shellQuote, UNKNOWN, visible } from '../format';
 import { curlPost, loopback } from '../http';
-import { navigate, plainClick, processPath } from '../route';
+import { platePath, processPath } from '../route';
 import type { Run } from '../wire.gen';
 import { type Body, cliOf } from './draft';
 import { confidenceLook, exitText, memberID, portText, spanOf, stateLook } from './model';
@@ -100,17 +100,14 @@ export function Details(props: { run: Run }) {
       root === null ? (
         UNKNOWN
       ) : (
-        <a
-          class="link"
-          href={processPath(root)}
-          onClick={(event) => {
-            if (!plainClick(event)) return;
-            event.preventDefault();
-            navigate(processPath(root));
-          }}
-        >
-          {root.pid}
-        </a>
+        <>
+          <a class="link" href={processPath(root)}>
+            {root.pid}
+          </a>{' '}
+          <a class="link" href={platePath(root)}>
+            in space
+          </a>
+        </>
       ),
     ],
     ['Tracked', `${sure.word.toLowerCase()}: ${visible(run.confidence_reason) || UNKNOWN}`],
@@ -155,9 +152,6 @@ export function Details(props: { run: Run }) {
         <Line title="This run" text={curlOfRun(run)} />
         <Line title="Stop it" text={`curl -s -X POST ${shellQuote(`${loopback()}/api/runs/${run.id}/stop`)}`} />
       </section>
-      <p class="runs-quiet" role="status">
-        {copied.value}
-      </p>
       <DeleteButton run={run} />
     </div>
   );

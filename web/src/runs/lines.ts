@@ -57,6 +57,8 @@ export class Lines {
   version = 0;
   // dropped is how many lines are not kept any more.
   dropped = 0;
+  // lostBytes fell out in all, in gaps.
+  lostBytes = 0;
   private list: Line[] = [];
   private head = 0;
   private open: Open | null = null;
@@ -81,6 +83,7 @@ export class Lines {
     this.finish();
     this.parsers.clear();
     this.missing += bytes;
+    this.lostBytes += bytes;
     this.version++;
   }
 

@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { visible } from '../format';
-import { errorFrom, HTTPError, sendJSON } from '../http';
+import { errorFrom, reasonOf, sendJSON } from '../http';
 import { Sheet } from '../sheet';
 import type { Run } from '../wire.gen';
 import { Equals } from './details';
@@ -206,7 +206,7 @@ function Form() {
       isNewOpen.value = false;
       open(run.id);
     } catch (cause) {
-      setRefused(cause instanceof HTTPError ? cause.message : 'The answer could not be read.');
+      setRefused(reasonOf(cause));
     } finally {
       setSending(false);
     }

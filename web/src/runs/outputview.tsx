@@ -102,7 +102,7 @@ export function OutputView(props: { run: Run }) {
         if (output.eof) setDone(true);
         show();
       },
-      failed: (error) => setProblem(error.message),
+      failed: setProblem,
     });
     life.add(() => reader.close());
     const hear = (of: string, next: number) => {
@@ -222,6 +222,9 @@ export function OutputView(props: { run: Run }) {
         <div class="note note-bad" role="alert">
           <span class="note-text">Could not read on: {visible(problem)}</span>
         </div>
+      )}
+      {lines.lostBytes > 0 && (
+        <p class="out-left">▨ {count(lines.lostBytes)} bytes fell out before they were read; ▨ marks where.</p>
       )}
       {lines.dropped > 0 && (
         <p class="out-left">

@@ -5,7 +5,7 @@ import { effect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { announce } from '../announce';
 import { KeysLink, TopBar } from '../bar';
-import { copyText } from '../clipboard';
+import { copied, copyText } from '../clipboard';
 import { type Filtered, FilterLine, focusFilter } from '../filterline';
 import { clock, count, dateTime, duration, visible } from '../format';
 import { Lamp } from '../lamps';
@@ -13,6 +13,7 @@ import { Lifetime } from '../life';
 import type { Run } from '../wire.gen';
 import { Compare } from './compare';
 import { Details } from './details';
+import { InputLine } from './inputline';
 import { confidenceLook, isOver, nameOf, RUN_KEYS, spanOf, stateLook, stateText } from './model';
 import { NewRun } from './newrun';
 import { OutputView } from './outputview';
@@ -104,7 +105,7 @@ function Notes() {
       )}
       {problem !== null && state.kind === 'live' && down === null && (
         <div class="note note-bad">
-          <span class="note-text">Could not refresh: {visible(problem.message)}</span>
+          <span class="note-text">Could not refresh: {visible(problem)}</span>
           <button type="button" class="button" onClick={() => void store.refresh()}>
             Retry
           </button>
@@ -167,7 +168,7 @@ const TITLES: Record<view.Tab, string> = {
 function Tabs(props: { run: Run; tab: view.Tab }) {
   const { run, tab } = props;
   const { counts } = store.keptOf(run.id);
-  const tabs = view.TABS.filter((name) => name !== 'terminal' || run.pty !== null);
+  const tabs = view.tabsOf(run);
   return (
     <div
       class="runs-tabs"
@@ -211,7 +212,7 @@ function OneRun(props: { run: Run }) {
   void store.changed.value;
   const look = stateLook(run);
   const sure = confidenceLook(run.confidence);
-  const tab = view.tabOf(run.pty !== null);
+  const tab = view.tabOf(run);
   const says = stateText(run, store.keptOf(run.id).counts);
   const why = visible(run.confidence_reason);
   return (
@@ -244,11 +245,12 @@ function OneRun(props: { run: Run }) {
         {says}
         {run.confidence !== 'high' && why !== '' && <span class="second"> Not tracked by a cgroup: {why}</span>}
       </p>
-      <StopNote run={run} />
+      <StopNote id={run.id} />
       <Tabs run={run} tab={tab} />
       <div class="run-panel" role="tabpanel" id="runs-panel" aria-labelledby={`tab-${tab}`}>
         {tab === 'terminal' && <TerminalView key={run.id} run={run} />}
         {tab === 'output' && <OutputView key={run.id} run={run} />}
+        {tab === 'output' && run.stdin === 'open' && run.pty === null && !isOver(run) && <InputLine id={run.id} />}
         {tab === 'processes' && <Processes run={run} />}
         {tab === 'details' && <Details run={run} />}
         {tab === 'compare' && <Compare run={run} />}
@@ -267,6 +269,7 @@ function Nothing() {
           ← Runs
         </button>
       )}
+      {id !== null && <StopNote id={id} />}
       <p class="runs-quiet">
         {id === null
           ? 'Choose a run, or start one.'
@@ -292,7 +295,7 @@ export function RunsPage() {
       effect(() => {
         const id = view.selected.value;
         const run = store.runs.value.get(id ?? '');
-        const isShown = run !== undefined && view.tabOf(run.pty !== null) === 'processes';
+        const isShown = run !== undefined && view.tabOf(run) === 'processes';
         store.look(id, isShown ? membersView.value : null);
       }),
     );
@@ -380,6 +383,7 @@ export function RunsPage() {
             <span class="runs-helper">helper {can.helper_pid}</span>
           </>
         )}
+        <span>{copied.value}</span>
         {run && <span class="runs-made">created {dateTime(run.created_at)}</span>}
         <KeysLink />
       </footer>

@@ -3,7 +3,7 @@
 
 import { signal } from '@preact/signals';
 import { bytes, clock, count, dateTime, duration, shortAge, visible } from '../format';
-import { navigate, plainClick, processPath } from '../route';
+import { platePath, processPath } from '../route';
 import type { Run } from '../wire.gen';
 import { type Branch, isOver, memberID, portText, spanOf, treeOf } from './model';
 import { now } from './state';
@@ -21,22 +21,6 @@ const ROLES: Record<string, string> = {
   orphan: 'orphan',
   support: 'support',
 };
-
-function Link(props: { href: string; children: string }) {
-  return (
-    <a
-      class="link"
-      href={props.href}
-      onClick={(event) => {
-        if (!plainClick(event)) return;
-        event.preventDefault();
-        navigate(props.href);
-      }}
-    >
-      {props.children}
-    </a>
-  );
-}
 
 // lines draws the way from the top to a row: "│ ├ ".
 const lines = (last: readonly boolean[]) =>
@@ -80,7 +64,15 @@ function Member(props: { run: Run; branch: Branch; from: number; to: number }) {
       <td class="member-lane">
         <Lane branch={branch} from={props.from} to={props.to} />
       </td>
-      <td class="num">{isGone ? process.pid : <Link href={processPath(identity)}>{String(process.pid)}</Link>}</td>
+      <td class="num">
+        {isGone ? (
+          process.pid
+        ) : (
+          <a class="link" href={processPath(identity)}>
+            {process.pid}
+          </a>
+        )}
+      </td>
       <td>{ROLES[process.role] ?? visible(process.role)}</td>
       <td>{isGone ? `ended ${clock(endedAt)}` : visible(process.origin)}</td>
       <td class="member-ports">{process.ports.map(portText).join(' ')}</td>
@@ -89,7 +81,9 @@ function Member(props: { run: Run; branch: Branch; from: number; to: number }) {
       <td class="member-acts">
         {!isGone && (
           <>
-            <Link href={`/space?sel=${identity.pid}@${identity.start_time_ticks}`}>in space</Link>
+            <a class="link" href={platePath(identity)}>
+              in space
+            </a>{' '}
             <StopMember run={run} process={process.id} label={label} />
           </>
         )}
@@ -153,7 +147,7 @@ export function Processes(props: { run: Run }) {
       </div>
       {problem !== null && (
         <div class="note note-bad">
-          <span class="note-text">Could not refresh: {visible(problem.message)}</span>
+          <span class="note-text">Could not refresh: {visible(problem)}</span>
         </div>
       )}
       {isWaiting && <p class="runs-quiet">····</p>}

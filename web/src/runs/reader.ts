@@ -2,7 +2,7 @@
 // there, and at once after something was typed. A view that cannot keep up is not asked
 // to: the next piece is read when it has taken the last one.
 
-import { getJSON, HTTPError } from '../http';
+import { getJSON, reasonOf } from '../http';
 import type { RunExtent, RunOutput } from '../wire.gen';
 
 const PAUSE_MS = 33; // between two readings
@@ -14,7 +14,7 @@ export interface Taker {
   replay: number; // bytes of what was written before that are read
   // take gets the next piece; the promise is kept when it is taken.
   take(output: RunOutput): Promise<void> | void;
-  failed(error: HTTPError): void;
+  failed(reason: string): void;
 }
 
 export class Reader {
@@ -84,7 +84,7 @@ export class Reader {
       if (output.next === output.from) this.known = output.next;
     } catch (cause) {
       if (this.isClosed) return;
-      this.taker.failed(cause instanceof HTTPError ? cause : new HTTPError(0, '', 'The output could not be read.'));
+      this.taker.failed(reasonOf(cause));
       this.known = this.since; // until something new is said to be there
       this.echo = 0;
     } finally {

@@ -3,7 +3,7 @@
 import { copyText } from '../clipboard';
 import { filterFocused, focusFilter, setQuery } from '../filterline';
 import { bindKeys } from '../keys';
-import { isNewOpen, leave, openTab, query, selected, TABS } from './state';
+import { isNewOpen, leave, openTab, query, selected, TABS, tabsOf } from './state';
 import { store } from './store';
 
 export function bindRunsKeys(): () => void {
@@ -39,7 +39,7 @@ export function bindRunsKeys(): () => void {
     ...TABS.map((tab, i) =>
       bind(String(i + 1), tab, () => {
         const run = store.runs.value.get(selected.value ?? '');
-        if (!run || (tab === 'terminal' && run.pty === null)) return false;
+        if (!run || !tabsOf(run).includes(tab)) return false;
         openTab(run.id, tab);
         return true;
       }),

@@ -5,6 +5,7 @@ import { computed, signal } from '@preact/signals';
 import { parseFilter } from '../filter';
 import { navigate, rewrite, route, runPath } from '../route';
 import { isBoolean, kept } from '../settings';
+import type { Run } from '../wire.gen';
 import { RUN_KEYS, type SoughtRun } from './model';
 
 export const TABS = ['terminal', 'output', 'processes', 'details', 'compare'] as const;
@@ -25,12 +26,15 @@ export const selected = computed(() => (route.value.page === 'runs' ? route.valu
 
 const wanted = computed(() => (route.value.page === 'runs' ? route.value.hash : ''));
 
-// tabOf is the part of a run that is shown: what the address says, else its terminal or,
-// where it has none, its output.
-export function tabOf(hasTerminal: boolean): Tab {
-  const asked = TABS.find((tab) => tab === wanted.value);
-  if (asked && (asked !== 'terminal' || hasTerminal)) return asked;
-  return hasTerminal ? 'terminal' : 'output';
+// tabsOf are the parts that a run has: a terminal if it was given one, output unless the
+// server that read it is gone.
+export const tabsOf = (run: Run): Tab[] =>
+  TABS.filter((tab) => (tab !== 'terminal' || run.pty !== null) && (tab !== 'output' || !run.adopted));
+
+// tabOf is the part of a run that is shown: what the address says, else the first.
+export function tabOf(run: Run): Tab {
+  const tabs = tabsOf(run);
+  return tabs.find((tab) => tab === wanted.value) ?? (tabs[0] as Tab);
 }
 
 const search = () => {

@@ -6,7 +6,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { announce } from '../announce';
 import { count, duration, visible } from '../format';
-import { errorFrom, HTTPError, sendJSON } from '../http';
+import { errorFrom, HTTPError, reasonOf, sendJSON } from '../http';
 import type { Run, RunStopIncomplete, RunStopped } from '../wire.gen';
 import { isOver } from './model';
 import { leave, now, selected } from './state';
@@ -60,24 +60,34 @@ function note(id: string, change: Partial<Stopping>): void {
   stops.value = new Map(stops.peek()).set(id, { ...before, ...change });
 }
 
+// outcome is how a stop ended; a refusal is thrown.
+async function outcome(answer: Response): Promise<RunStopped | RunStopIncomplete> {
+  if (answer.ok) return (await answer.json()) as RunStopped;
+  if (answer.status !== 504) throw await errorFrom(answer);
+  const left = (await answer.json()) as RunStopIncomplete;
+  if (left.code !== 'stop_incomplete') throw new HTTPError(504, left.code, left.error);
+  return left;
+}
+
 const took = (stopped: RunStopped | RunStopIncomplete) =>
   `Stopped ${count(stopped.stopped)} ${stopped.stopped === 1 ? 'process' : 'processes'} in ${duration(stopped.took_ms)}.`;
 
-async function stop(run: Run): Promise<void> {
-  note(run.id, { since: Date.now(), grace: run.limits.grace_ms, text: '', survivors: [], isBad: false });
+// end asks for an end and notes what came of it; what is the process that is meant.
+async function end(run: Run, path: string, what: string): Promise<void> {
   try {
-    const answer = await sendJSON('POST', `/api/runs/${run.id}/stop`, {});
-    if (answer.status === 504) {
-      const left = (await answer.json()) as RunStopIncomplete;
-      note(run.id, { text: `${took(left)} ${visible(left.error)}`, survivors: left.survivors, isBad: true });
-    } else if (!answer.ok) throw await errorFrom(answer);
-    else note(run.id, { text: took((await answer.json()) as RunStopped) });
+    const stopped = await outcome(await sendJSON('POST', path, {}));
+    const text = `${what}${took(stopped)}${'error' in stopped ? ` ${visible(stopped.error)}` : ''}`;
+    note(run.id, { text, survivors: stopped.survivors, isBad: stopped.survivors.length > 0 });
   } catch (cause) {
-    const why = cause instanceof HTTPError ? cause.message : 'The answer could not be read.';
-    note(run.id, { text: `Not stopped: ${visible(why)}`, isBad: true });
+    note(run.id, { text: `${what}Not stopped: ${visible(reasonOf(cause))}`, isBad: true });
   }
   announce(stops.peek().get(run.id)?.text ?? '');
   await store.ask(run.id);
+}
+
+function stop(run: Run): Promise<void> {
+  note(run.id, { since: Date.now(), grace: run.limits.grace_ms, text: '', survivors: [], isBad: false });
+  return end(run, `/api/runs/${run.id}/stop`, '');
 }
 
 const underWay = (run: Run) => stops.value.get(run.id)?.text === '';
@@ -99,10 +109,10 @@ export function StopButton(props: { run: Run }) {
 }
 
 // StopNote is the countdown of a stop, then what came of it.
-export function StopNote(props: { run: Run }) {
-  const { run } = props;
-  const stopping = stops.value.get(run.id);
-  const counts = store.keptOf(run.id).counts;
+export function StopNote(props: { id: string }) {
+  const { id } = props;
+  const stopping = stops.value.get(id);
+  const counts = store.keptOf(id).counts;
   if (!stopping) return null;
   if (stopping.text === '') {
     const gone = Math.max(0, now.value - stopping.since);
@@ -138,7 +148,7 @@ export function StopNote(props: { run: Run }) {
         class="button button-text"
         onClick={() => {
           const rest = new Map(stops.peek());
-          rest.delete(run.id);
+          rest.delete(id);
           stops.value = rest;
         }}
       >
@@ -161,8 +171,7 @@ export function DeleteButton(props: { run: Run }) {
       });
       announce('The record is deleted.');
     } catch (cause) {
-      const why = cause instanceof HTTPError ? cause.message : 'The answer could not be read.';
-      note(run.id, { text: `Not deleted: ${visible(why)}`, isBad: true });
+      note(run.id, { text: `Not deleted: ${visible(reasonOf(cause))}`, isBad: true });
     }
   };
   return (
@@ -175,23 +184,14 @@ export function DeleteButton(props: { run: Run }) {
 }
 
 export function StopMember(props: { run: Run; process: string; label: string }) {
-  const { run, process } = props;
-  const end = async () => {
-    try {
-      const answer = await sendJSON('POST', `/api/runs/${run.id}/processes/${process}/stop`, {});
-      if (answer.status === 504) {
-        const left = (await answer.json()) as RunStopIncomplete;
-        note(run.id, { text: visible(left.error), survivors: left.survivors, isBad: true });
-      } else if (!answer.ok) throw await errorFrom(answer);
-      else
-        note(run.id, {
-          text: `${props.label} (${process.split('-')[0]}): ${took((await answer.json()) as RunStopped)}`,
-        });
-    } catch (cause) {
-      const why = cause instanceof HTTPError ? cause.message : 'The answer could not be read.';
-      note(run.id, { text: `${props.label} not stopped: ${visible(why)}`, isBad: true });
-    }
-    await store.ask(run.id);
-  };
-  return <TwoStep class="button-text" label="Stop" armed="Stop it now" act={() => void end()} />;
+  const { run, process, label } = props;
+  const path = `/api/runs/${run.id}/processes/${process}/stop`;
+  return (
+    <TwoStep
+      class="button-text"
+      label="Stop"
+      armed="Stop it now"
+      act={() => void end(run, path, `${label} (${process.split('-')[0]}): `)}
+    />
+  );
 }

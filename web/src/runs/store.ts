@@ -4,7 +4,7 @@
 
 import { batch, type Signal, signal } from '@preact/signals';
 import { announce } from '../announce';
-import { getJSON, HTTPError } from '../http';
+import { getJSON, HTTPError, reasonOf } from '../http';
 import { answered, Live } from '../stream';
 import type { Run, RunCapabilities, RunCounts, RunEvent, RunProcess, RunProcesses } from '../wire.gen';
 import { exitText, isLeft, isOver, nameOf } from './model';
@@ -47,13 +47,13 @@ const EVENTS = [
 class RunsStore {
   readonly runs: Signal<ReadonlyMap<string, Run>> = signal(new Map());
   readonly loaded = signal(false);
-  readonly problem: Signal<HTTPError | null> = signal(null); // of the newest list
+  readonly problem: Signal<string | null> = signal(null); // of the newest request
   readonly helperLost: Signal<number | null> = signal(null); // since when
   readonly capabilities: Signal<RunCapabilities | null> = signal(null);
   readonly lostEvents = signal(0);
   // members are those of the run on screen, of the view that is shown.
   readonly members: Signal<{ id: string; view: View; answer: RunProcesses } | null> = signal(null);
-  readonly membersProblem: Signal<HTTPError | null> = signal(null);
+  readonly membersProblem: Signal<string | null> = signal(null);
   readonly missing: Signal<string | null> = signal(null); // id of a run that is not there
   // changed moves with what is kept beside the runs.
   readonly changed = signal(0);
@@ -118,7 +118,7 @@ class RunsStore {
     try {
       await this.load();
     } catch (cause) {
-      this.problem.value = cause instanceof HTTPError ? cause : new HTTPError(0, '', 'The list could not be read.');
+      this.problem.value = reasonOf(cause);
       answered.value = true;
     }
   }
@@ -170,6 +170,7 @@ class RunsStore {
     try {
       const run = await getJSON<Run>(`/api/runs/${id}`);
       if (mine !== this.generation) return null;
+      this.problem.value = null;
       this.put(run);
       return run;
     } catch (cause) {
@@ -177,7 +178,7 @@ class RunsStore {
       if (cause instanceof HTTPError && cause.status === 404) {
         this.forget(id);
         if (id === this.looking) this.missing.value = id;
-      } else if (cause instanceof HTTPError) this.problem.value = cause;
+      } else this.problem.value = reasonOf(cause);
       return null;
     }
   }
@@ -255,7 +256,8 @@ class RunsStore {
     const run = await this.ask(id);
     if (run !== null && view !== null && mine === this.generation) await this.lookAtMembers(id, view);
     if (mine !== this.generation || id !== this.looking) return;
-    if (run !== null && !isOver(run)) this.lookSoon(LOOK_MS);
+    // A run that could not be asked for is asked for again; one that is gone is not.
+    if (run === null ? this.missing.peek() !== id : !isOver(run)) this.lookSoon(LOOK_MS);
   }
 
   private async lookAtMembers(id: string, view: View): Promise<void> {
@@ -271,7 +273,7 @@ class RunsStore {
         this.changed.value++;
       });
     } catch (cause) {
-      if (id === this.looking && cause instanceof HTTPError) this.membersProblem.value = cause;
+      if (id === this.looking) this.membersProblem.value = reasonOf(cause);
     }
   }
 

@@ -80,7 +80,7 @@ export function TerminalView(props: { run: Run }) {
           if (output.dropped > 0) setLost((before) => ({ ...before, dropped: before.dropped + output.dropped }));
           for (const chunk of output.chunks) await made.write(chunk.text);
         },
-        failed: (error) => setProblem(`Could not read on: ${visible(error.message)}`),
+        failed: (reason) => setProblem(`Could not read on: ${reason}`),
       });
       life.add(() => reader.close());
       setLost({ dropped: 0, skipped: reader.skipped });
@@ -132,7 +132,7 @@ export function TerminalView(props: { run: Run }) {
   }, [id]);
 
   const press = (key: string) => {
-    void typist.current?.press([key]);
+    typist.current?.press(key);
     screen.current?.focus();
   };
   return (

@@ -1,7 +1,7 @@
 // Sends what is typed to a run, in order: one request at a time, and what is typed
 // meanwhile goes with the next.
 
-import { errorFrom, HTTPError, sendJSON } from '../http';
+import { errorFrom, reasonOf, sendJSON } from '../http';
 import type { RunWritten } from '../wire.gen';
 
 // maxInput characters go with one request; more go with the next.
@@ -9,42 +9,49 @@ export const maxInput = 65_536;
 
 export class Typist {
   private waiting = '';
-  private isBusy = false;
   private isClosed = false;
+  private sending: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly id: string,
-    private readonly failed: (text: string) => void,
+    private readonly failed: (reason: string) => void,
   ) {}
 
   type(text: string): void {
     this.waiting += text;
-    void this.send();
+    this.next(() => this.drain());
   }
 
-  // press names keys, as a keyboard on the screen does.
-  async press(keys: readonly string[]): Promise<void> {
-    await this.post({ keys });
+  // press names a key, as a keyboard on the screen does.
+  press(key: string): void {
+    this.next(() => this.post({ keys: [key] }));
+  }
+
+  // end closes the input.
+  end(): void {
+    this.next(() => this.post({ eof: true }));
   }
 
   close(): void {
     this.isClosed = true;
   }
 
-  private async send(): Promise<void> {
-    if (this.isBusy) return;
-    this.isBusy = true;
-    while (this.waiting !== '' && !this.isClosed) {
+  private next(send: () => Promise<unknown>): void {
+    this.sending = this.sending.then(send);
+  }
+
+  private async drain(): Promise<void> {
+    while (this.waiting !== '') {
       let end = Math.min(maxInput, this.waiting.length);
       if (end < this.waiting.length && /[\ud800-\udbff]/.test(this.waiting[end - 1] as string)) end--;
       const text = this.waiting.slice(0, end);
       this.waiting = this.waiting.slice(end);
       if (!(await this.post({ text }))) this.waiting = '';
     }
-    this.isBusy = false;
   }
 
   private async post(body: unknown): Promise<boolean> {
+    if (this.isClosed) return false;
     try {
       const answer = await sendJSON('POST', `/api/runs/${this.id}/input`, body);
       if (!answer.ok) throw await errorFrom(answer);
@@ -52,7 +59,7 @@ export class Typist {
       if (warnings.length > 0) this.failed(warnings.join('; '));
       return true;
     } catch (cause) {
-      this.failed(cause instanceof HTTPError ? cause.message : 'It could not be sent.');
+      this.failed(reasonOf(cause));
       return false;
     }
   }
