@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"bytes"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,6 +80,43 @@ func TestDocumentLinks(t *testing.T) {
 	}
 	if documents < 5 {
 		t.Errorf("%d documents found, want README, ARCHITECTURE, CONTRIBUTING, LIMITS, CHANGELOG and more", documents)
+	}
+}
+
+// The pictures of the README are small, and none is there that it does not show.
+func TestPictures(t *testing.T) {
+	const (
+		most  = 200 << 10
+		movie = 2 << 20
+	)
+	readme := string(read(t, "README.md"))
+	pictures := 0
+	for _, f := range tracked(t) {
+		if !strings.HasPrefix(f, "web/screenshots/") {
+			continue
+		}
+		pictures++
+		size := len(read(t, f))
+		limit := most
+		if f == "web/screenshots/procinsh.webp" {
+			limit = movie
+		}
+		if size == 0 || size > limit {
+			t.Errorf("%s has %d bytes, want 1 to %d", f, size, limit)
+		}
+		if !strings.Contains(readme, "]("+f+")") {
+			t.Errorf("%s is not in the README", f)
+		}
+	}
+	if pictures < 6 {
+		t.Errorf("%d pictures, want five and a recording", pictures)
+	}
+	b := read(t, "web/screenshots/procinsh.webp")
+	if len(b) < 16 || string(b[:4]) != "RIFF" || int(binary.LittleEndian.Uint32(b[4:])) != len(b)-8 || string(b[8:16]) != "WEBPVP8X" {
+		t.Fatal("the recording is no WebP that moves")
+	}
+	if frames := bytes.Count(b, []byte("ANMF")); frames < 20 {
+		t.Errorf("the recording has %d frames", frames)
 	}
 }
 
