@@ -197,19 +197,47 @@ race() { CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -count=1 "$@"; }
 
 node_tests() { node --test --test-concurrency="${jobs:-1}" "$@"; }
 
-# The budgets alone, the rest two files at a time. Two browsers on a busy machine miss
-# each other's moments: a file that failed runs once more, alone, and that is said; what
-# is wrong fails again.
-browser_tests() {
-	local log again
-	node_tests tests/browser/*budget.test.mjs || return
-	log=$(mktemp)
-	if jobs=2 node_tests $(ls tests/browser/*.test.mjs | grep -v budget) | tee "$log"; then
-		rm "$log"
-		return
-	fi
-	again=$(sed -n "s/^ *location: '\(.*\.mjs\):[0-9]*:[0-9]*'$/\1/p" "$log" | sort -u)
-	rm "$log"
+# begin NAME COMMAND: runs it beside the steps that follow; ended NAME waits for it and
+# prints what it said. Its process group ends with this script.
+declare -A beside_pid beside_log
+begin() {
+	local name=$1
+	shift
+	beside_log[$name]=$(mktemp)
+	trap end_beside EXIT
+	set -m # a process group of its own
+	{
+		local status=0
+		"$@" || status=$?
+		echo $status >"${beside_log[$name]}.status"
+	} >"${beside_log[$name]}" 2>&1 </dev/null &
+	beside_pid[$name]=$!
+	set +m
+}
+
+ended() {
+	[ -n "${beside_pid[$1]:-}" ] || return 1
+	wait "${beside_pid[$1]}" 2>/dev/null || true # bash forgets the status of what ended at once
+	unset "beside_pid[$1]"
+	cat "${beside_log[$1]}"
+	return "$(cat "${beside_log[$1]}.status" || echo 1)"
+}
+
+end_beside() {
+	local pid
+	for pid in "${beside_pid[@]}"; do kill -- -"$pid" 2>/dev/null || true; done
+	rm -f "${beside_log[@]}" "${beside_log[@]/%/.status}"
+}
+
+# browsers are all browser tests but those of budgets, two files at a time.
+browsers() { jobs=2 node_tests $(ls tests/browser/*.test.mjs | grep -v budget); }
+
+# Two browsers on a busy machine miss each other's moments: a file that failed runs once
+# more, alone, and that is said; what is wrong fails again.
+browsers_ended() {
+	local again
+	! ended browsers || return 0
+	again=$(sed -n "s/^ *location: '\(.*\.mjs\):[0-9]*:[0-9]*'$/\1/p" "${beside_log[browsers]}" | sort -u)
 	[ -n "$again" ] || return 1
 	echo "== once more, alone:" $again
 	node_tests $again
@@ -219,7 +247,7 @@ browser_tests() {
 # Exit status 3: the emulator or a kernel could not be had.
 guest() {
 	local status=0
-	go build -o tests/vm/bin/vm ./tests/vm || return
+	guest_build || return
 	tests/vm/bin/vm "$@" || status=$?
 	guest_status $status
 }
@@ -229,22 +257,11 @@ guest_status() {
 	left+=("tests on another kernel: the reason stands above")
 }
 
-# The guest needs one processor: it runs beside the steps that mostly wait.
-guest_pid=
-guest_begin() {
-	go build -o tests/vm/bin/vm ./tests/vm || return
-	guest_log=$(mktemp)
-	tests/vm/bin/vm "$@" >"$guest_log" 2>&1 &
-	guest_pid=$!
-	trap 'kill $guest_pid 2>/dev/null || true; rm -f "$guest_log"' EXIT
-}
+guest_build() { go build -o tests/vm/bin/vm ./tests/vm; }
 
-guest_end() {
+guest_ended() {
 	local status=0
-	[ -n "$guest_pid" ] || return
-	wait "$guest_pid" || status=$?
-	guest_pid=
-	cat "$guest_log"
+	ended guest || status=$?
 	guest_status $status
 }
 
@@ -257,23 +274,28 @@ tests() {
 	wish promtool prometheus
 	check
 	build
+	export GOFLAGS=-vet=off # go vet has seen all
 	step "test targets" tests/targets/build.sh
+	step "browser, budgets" node_tests tests/browser/*budget.test.mjs
+	# From here on two things at a time: browsers burn, most of the rest waits a lot.
+	begin browsers browsers
 	step "Go, race detector" race ./proc ./watch ./api
 	step "Go" go test -count=1 . ./api ./sandbox ./web ./tests/rules ./tests/wiregen ./tests/bom
 	step "symbols" go test -count=1 ./elf
-	step "inside a process" go test -count=1 -timeout 20m ./ptrace
 	step "sensors" race ./bpf
 	step "runs" race -timeout 15m ./run
 	step "runs, from outside" go test -count=1 -timeout 15m ./tests/runs
 	step "web model" node_tests web/test/*.test.mjs
-	step "test binaries for Linux 6.1" guest_begin -short 6.1
-	step "odd targets, end to end" go test -count=1 ./tests/cases ./tests/e2e
 	step "sensors" go test -count=1 -short -timeout 20m ./tests/sensors
+	step "browser" browsers_ended
+	step "test binaries for Linux 6.1" guest_build
+	begin guest tests/vm/bin/vm -short 6.1
+	step "inside a process" go test -count=1 -timeout 20m ./ptrace
+	step "odd targets, end to end" go test -count=1 ./tests/cases ./tests/e2e
 	step "load" go test -count=1 ./tests/load
 	step "idle" go test -count=1 ./tests/footprint
-	step "sensors on Linux 6.1" guest_end
-	step "browser" browser_tests
 	step "release archives, short form" dist_quick
+	step "sensors on Linux 6.1" guest_ended
 	step "bench, short form" env QUICK=1 tests/bench/run.sh scan
 	finish
 }
