@@ -222,7 +222,13 @@ test('who is stuck is framed, named and found; all connections are bundles with 
 
   // 149 pipes at random and the ones everybody looks for, in at most 60 bundles.
   assert.equal(await page.$('.space-part[aria-label="All connections"]'), null);
+  const focused = () => page.evaluate(() => document.activeElement.className);
+  await page.focus('.space-select');
+  await page.selectOption('.space-select', 'selected');
+  assert.match(await focused(), /space-select/, 'by keyboard the choice goes on');
+  await page.dispatchEvent('.space-select', 'pointerdown');
   await page.selectOption('.space-select', 'all');
+  assert.match(await focused(), /space-canvas/, 'by pointer the picture has the keys again');
   await says(page, '.space-foot', /\d+ of \d+ connections drawn in \d+ bundles/);
   const foot = await page.textContent('.space-foot');
   const [, drawn, total, bundles] = /(\d+) of (\d+) connections drawn in (\d+) bundles/.exec(foot).map(Number);

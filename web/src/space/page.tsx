@@ -179,6 +179,7 @@ function Notes(props: { space: Space | null }) {
 function Tools(props: { space: Space | null }) {
   const { space } = props;
   const isSimple = view.drawing.value === 'simple';
+  const byPointer = useRef(false);
   const toggle = (label: string, held: { value: boolean }, title: string) => (
     <button
       type="button"
@@ -204,8 +205,16 @@ function Tools(props: { space: Space | null }) {
             <select
               class="space-select"
               value={view.shownConnections.value}
+              onPointerDown={() => {
+                byPointer.current = true;
+              }}
+              onKeyDown={() => {
+                byPointer.current = false;
+              }}
               onChange={(event) => {
                 view.connections.value = event.currentTarget.value as Which;
+                // Who chose with the pointer goes on in the picture, whose keys a field would take.
+                if (byPointer.current) space?.focusPicture();
               }}
             >
               <option value="selected">selected</option>
