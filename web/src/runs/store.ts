@@ -15,6 +15,7 @@ export const maxEndedShown = 500;
 const maxSingles = 8;
 
 const LOOK_MS = 2000;
+const MEMBERS_MS = 500; // after a process came or went
 const GATHER_MS = 150;
 
 export type View = 'left' | 'all';
@@ -68,6 +69,7 @@ class RunsStore {
   private looking: string | null = null;
   private view: View | null = null;
   private lookTimer: ReturnType<typeof setTimeout> | null = null;
+  private lookDue = 0;
   private generation = 0;
 
   constructor() {
@@ -226,7 +228,7 @@ class RunsStore {
       }
     }
     this.changed.value++;
-    if (e.run === this.looking) this.lookSoon(GATHER_MS);
+    if (e.run === this.looking) this.lookSoon(MEMBERS_MS);
   }
 
   private sweep(): void {
@@ -236,12 +238,14 @@ class RunsStore {
     else for (const id of ids) void this.ask(id);
   }
 
-  // lookSoon looks at the run on screen; an earlier look that waits comes first.
+  // lookSoon looks at the run on screen; of two looks that wait the earlier one comes.
   private lookSoon(ms: number): void {
+    const due = performance.now() + ms;
     if (this.lookTimer !== null) {
-      if (ms > 0) return;
+      if (due >= this.lookDue) return;
       clearTimeout(this.lookTimer);
     }
+    this.lookDue = due;
     this.lookTimer = setTimeout(() => {
       this.lookTimer = null;
       void this.lookNow();
