@@ -29,7 +29,17 @@ func startProgram(t *testing.T, path string, argv, env []string) *os.Process {
 		c.Kill()
 		c.Wait()
 	})
-	return c
+	// StartProcess returns when the new program's descriptors are closed; its file is
+	// mapped only then. The auxiliary vector is the last that the kernel fills in.
+	auxv := fmt.Sprintf("/proc/%d/auxv", c.Pid)
+	for end := time.Now().Add(15 * time.Second); ; time.Sleep(time.Millisecond) {
+		if words, err := os.ReadFile(auxv); err == nil && len(bytes.Trim(words, "\x00")) > 0 {
+			return c
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s was not executed within 15 s", path)
+		}
+	}
 }
 
 // compile builds a C program that only waits, without a C library, so that it can
