@@ -396,6 +396,39 @@ func TestMembersOfFixture(t *testing.T) {
 	}
 }
 
+// A scan that takes longer than it is good for serves all the same, but nobody who asks
+// for a fresh one or for one that began later.
+func TestScanServes(t *testing.T) {
+	f := fixture(t, map[string]string{"100/stat": statLine("100", "1", "1", "S", "1"), "100/environ": ""})
+	slow := f.read
+	f.read = func(path string) ([]byte, error) {
+		if strings.HasSuffix(path, "/stat") {
+			time.Sleep(scanServes + scanServes/5)
+		}
+		return slow(path)
+	}
+	tr := newTracker(f)
+	scan := func(fresh bool, since time.Time) *table {
+		tb, err := tr.scan(fresh, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tb
+	}
+	before := time.Now()
+	first := scan(false, time.Time{})
+	if again := scan(false, before); again != first && time.Since(first.ended) < scanServes {
+		t.Error("a second scan, though the first has just ended")
+	}
+	later := scan(false, first.began.Add(1))
+	if later == first {
+		t.Error("a scan served who wants a later one")
+	}
+	if scan(true, time.Time{}) == later {
+		t.Error("a scan served who wants a fresh one")
+	}
+}
+
 // Who had no mark is asked again when it runs another file, or after a second.
 func TestMarksAreReadAgain(t *testing.T) {
 	f := fixture(t, map[string]string{"100/stat": statLine("100", "1", "1", "S", "1"), "100/environ": "A=1\x00", "100/exe": "/a"})

@@ -43,6 +43,7 @@ type remembered struct {
 // table is one scan.
 type table struct {
 	began    time.Time
+	ended    time.Time
 	all      map[int32]entry
 	marked   map[marks][]int32
 	denied   int // processes whose environment could not be read
@@ -69,22 +70,21 @@ func (t *tracker) protect(pid int32) {
 	t.protected[pid] = true
 }
 
-// scan returns the processes of the host: freshly read, or as a scan found them half a
-// second ago at most, but not before since. Calls at the same time share one.
+// scan returns the processes of the host: freshly read, or as a scan found them that
+// ended half a second ago at most and did not begin before since. Calls at the same time
+// share one. The end counts: on a busy host a scan takes longer than it is good for, and
+// each run of a list would begin another.
 func (t *tracker) scan(fresh bool, since time.Time) (*table, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	from := time.Now()
-	if !fresh {
-		from = from.Add(-scanServes)
-		if t.flight != nil && t.began.Before(from) {
-			from = t.began
+	asked := time.Now()
+	serves := func(tb *table) bool {
+		if tb == nil || tb.began.Before(since) {
+			return false
 		}
-		if from.Before(since) {
-			from = since
-		}
+		return !fresh && !tb.ended.Before(asked.Add(-scanServes)) || !tb.began.Before(asked)
 	}
-	for t.last == nil || t.last.began.Before(from) {
+	for !serves(t.last) {
 		if under := t.flight; under != nil {
 			t.mu.Unlock()
 			<-under
@@ -101,6 +101,7 @@ func (t *tracker) scan(fresh bool, since time.Time) (*table, error) {
 		if err != nil {
 			return nil, err
 		}
+		tb.ended = time.Now()
 		t.last = tb
 	}
 	return t.last, nil
