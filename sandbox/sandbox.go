@@ -41,7 +41,8 @@ func (r Report) Complete() bool {
 // SECCOMP_FILTER_FLAG_TSYNC (3.17).
 func Enter() Report {
 	var r Report
-	if err := everywhere(unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
+	err := everywhere(unix.PR_SET_NO_NEW_PRIVS, 1, 0)
+	if err != nil {
 		r.NoNewPrivs.Reason = failed("prctl(PR_SET_NO_NEW_PRIVS)", err)
 	} else {
 		r.NoNewPrivs.Active = true
@@ -49,6 +50,11 @@ func Enter() Report {
 	reasons, admin := dropCapabilities()
 	r.Capabilities = strings.Join(reasons, " ")
 	r.Admin = admin
+	if errors.Is(err, unix.ENOTSUP) {
+		// The C library starts threads with clone3, whose flags no filter can see.
+		r.Seccomp.Reason = failed("The filter of system calls", err)
+		return r
+	}
 	switch err := install(program(rules(unix.Getpid()))); {
 	case err == nil:
 		r.Seccomp.Active = true
