@@ -176,9 +176,16 @@ INLINE s64 whole(s64 summed, u64 counters)
 	return summed < 0 ? 0 : summed;
 }
 
-/* A macro: the place in an array is asked of the kernel only where the index is a number in the source. */
+/* Macros: the place in an array is asked of the kernel only where the index is a number in the source. The verifier of
+ * 5.10 does not know the members of a typedef in an array. */
+#define SUMMED(mm, kind)                                                                                                  \
+	({                                                                                                                \
+		s64 value = 0;                                                                                            \
+		READ(value, ((struct mm_struct___61 *)mm)->rss_stat.count[kind].counter);                                 \
+		value;                                                                                                    \
+	})
 #define PAGES(mm, kind)                                                                                                   \
-	(core_type_exists(struct mm_rss_stat) ? whole(((struct mm_struct___61 *)mm)->rss_stat.count[kind].counter, 0)     \
+	(core_type_exists(struct mm_rss_stat) ? whole(SUMMED(mm, kind), 0)                                                \
 					      : whole(mm->rss_stat[kind].count, (u64)mm->rss_stat[kind].counters))
 
 INLINE u32 number(struct task_struct___list *t)
