@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { visible } from '../format';
 import { errorFrom, reasonOf, sendJSON } from '../http';
 import { Sheet } from '../sheet';
@@ -67,12 +67,18 @@ function Check(props: { on: boolean; change: (on: boolean) => void; children: Co
 function Words(props: { argv: readonly string[]; problem: string | undefined }) {
   const { argv } = props;
   const box = useRef<HTMLFieldSetElement>(null);
-  const focusLast = () =>
-    requestAnimationFrame(() => [...(box.current?.querySelectorAll<HTMLInputElement>('input') ?? [])].at(-1)?.focus());
-  const add = () => {
-    set({ argv: [...argv, ''] });
-    focusLast();
+  const wantsFocus = useRef(false);
+  // Before the next key: who types on finds it in the new box.
+  useLayoutEffect(() => {
+    if (!wantsFocus.current) return;
+    wantsFocus.current = false;
+    [...(box.current?.querySelectorAll<HTMLInputElement>('input') ?? [])].at(-1)?.focus();
+  }, [argv.length]);
+  const change = (next: readonly string[]) => {
+    wantsFocus.current = true;
+    set({ argv: next });
   };
+  const add = () => change([...argv, '']);
   return (
     <fieldset class="choice" ref={box}>
       <legend class="caption">Program and arguments, one box each: no shell, no quotes</legend>
@@ -94,8 +100,7 @@ function Words(props: { argv: readonly string[]; problem: string | undefined }) 
                 add();
               } else if (event.key === 'Backspace' && word === '' && argv.length > 1) {
                 event.preventDefault();
-                set({ argv: without(argv, i) });
-                focusLast();
+                change(without(argv, i));
               }
             }}
           />
