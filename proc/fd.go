@@ -117,7 +117,7 @@ func (fs *FS) NewDescriptorScanner() *DescriptorScanner {
 // The other ends are looked for in the table of each process's leader (of a live
 // thread when that has ended), not in those that other processes' threads have to
 // themselves. The note of a file says which lock of it the process holds or waits
-// for, and who took it or waits.
+// for, and who took it or waits; that of an epoll what it watches.
 // Absent: each limit that was reached, each process that could not be looked at
 // and a network namespace that could not be entered is a warning.
 // Errors: ErrGone; fs.ErrPermission; those of reading the directories.

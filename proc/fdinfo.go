@@ -3,6 +3,8 @@ package proc
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // fdInfo is what is used of /proc/PID/fdinfo/FD, proc_pid_fdinfo(5).
@@ -127,4 +129,44 @@ func flagNames(flags uint64) []string {
 		names = append(names, fmt.Sprintf("0x%x", flags))
 	}
 	return names
+}
+
+// maxWatched is how many of the descriptors that an epoll watches are named.
+const maxWatched = 8
+
+// watchedNote says what an epoll watches: "tfd: 5 events: 19 …" for each, ep_show_fdinfo
+// in fs/eventpoll.c. It is "" for one that watches nothing.
+func watchedNote(info []byte, cut bool) string {
+	var fds []int32
+	for line := range bytes.Lines(info) {
+		rest, ok := bytes.CutPrefix(line, []byte("tfd:"))
+		if !ok || line[len(line)-1] != '\n' {
+			continue
+		}
+		if f := bytes.Fields(rest); len(f) > 0 {
+			if fd, ok := wholeUint(f[0]); ok && fd <= 1<<31-1 {
+				fds = append(fds, int32(fd))
+			}
+		}
+	}
+	slices.Sort(fds)
+	fds = slices.Compact(fds)
+	if len(fds) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("watches fd")
+	for i, fd := range fds[:min(len(fds), maxWatched)] {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, " %d", fd)
+	}
+	switch more := len(fds) - maxWatched; {
+	case cut:
+		b.WriteString(" and more")
+	case more > 0:
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String()
 }

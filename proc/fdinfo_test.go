@@ -1,8 +1,13 @@
 package proc
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestParseFDInfo(t *testing.T) {
@@ -79,4 +84,65 @@ func FuzzFDInfo(f *testing.F) {
 			t.Errorf("0%o: access %q", flags, a)
 		}
 	})
+}
+
+func TestWatchedNote(t *testing.T) {
+	const head = "pos:\t0\nflags:\t02\nmnt_id:\t16\nino:\t1040\n"
+	line := func(fd int) string {
+		return fmt.Sprintf("tfd: %8d events:       19 data:                5  pos:0 ino:2c1 sdev:f\n", fd) // Linux 6.18
+	}
+	many := ""
+	for fd := 20; fd > 9; fd-- {
+		many += line(fd)
+	}
+	for _, c := range []struct {
+		name, text string
+		cut        bool
+		want       string
+	}{
+		{"nothing", head, false, ""},
+		{"one", head + line(5), false, "watches fd 5"},
+		{"sorted, once each", head + line(7) + line(5) + line(7), false, "watches fd 5, 7"},
+		{"older", head + "tfd:        4 events:        1 data:                4\n", false, "watches fd 4"},
+		{"many", head + many, false, "watches fd 10, 11, 12, 13, 14, 15, 16, 17 and 3 more"},
+		{"cut in a line", head + line(5) + "tfd:       1", true, "watches fd 5 and more"},
+		{"no number", head + "tfd: x events: 1\ntfd:\ntfd: 4294967296\n", false, ""},
+	} {
+		if got := watchedNote([]byte(c.text), c.cut); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func FuzzWatchedNote(f *testing.F) {
+	f.Add([]byte("tfd:        5 events:       19 data:                5\ntfd: 1"), true)
+	f.Fuzz(func(t *testing.T, b []byte, cut bool) {
+		note := watchedNote(b, cut)
+		if len(note) > 160 || note != "" && !strings.HasPrefix(note, "watches fd ") {
+			t.Fatalf("%q of %q", note, b)
+		}
+	})
+}
+
+// An epoll of this process, as the kernel tells of it.
+func TestWatches(t *testing.T) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(epoll)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	fd := int32(r.Fd())
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, int(fd), &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := readFDs(t, int32(os.Getpid()))
+	if want := fmt.Sprintf("watches fd %d", fd); got[int32(epoll)].Note != Some(want) {
+		t.Errorf("note %v, want %q", got[int32(epoll)].Note, want)
+	}
 }

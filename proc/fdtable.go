@@ -269,6 +269,11 @@ func (s *DescriptorScanner) describe(fd int32, name, link []byte, dir, info int,
 	if info >= 0 {
 		if text, ok := s.readInfo(info, &name[0]); ok {
 			fi = parseFDInfo(text)
+			if d.Kind == FDEpoll {
+				if note := watchedNote(text, len(text) == len(s.info)); note != "" {
+					d.Note = Some(note)
+				}
+			}
 		}
 	}
 	if flags, ok := fi.flags.Get(); ok {
