@@ -32,10 +32,11 @@ interface Plate {
 export const maxDepth = 12;
 
 const SPARE = 0.12; // free cells a fresh plate keeps for what comes
-/** WIDTHS are tried for a plate, as shares of the side of a square of its area. */
-const WIDTHS = [0.8, 0.9, 1, 1.1, 1.25];
+const LOOSE = 1.12; // area asked for, since rectangles never fit without loss
+/** WIDTHS are tried for a plate with few others on it, as shares of the side of a square. */
+const WIDTHS = [0.8, 1.2, 1];
 /** With more plates than this on it, one width is enough: there are many to fill the holes. */
-const MANY = 150;
+const FEW = 3;
 /** LONG is what a plate that is no square is charged, in cells, for each cell of the difference squared. */
 const LONG = 0.12;
 
@@ -211,9 +212,10 @@ export class Packer {
     const spare = items.length === 1 ? 0 : Math.max(1, Math.ceil(towers * SPARE));
     const widest = items.reduce((most, item) => Math.max(most, item.w), 1);
     const order = owner === GROUND ? items.map((item) => item.index) : [owner, ...items.map((item) => item.index)];
-    // Several widths are tried: how well rectangles fit cannot be told from their areas.
-    const square = Math.ceil(Math.sqrt((area + spare) * 1.15));
-    const tries = items.length - towers > MANY ? [1.15] : WIDTHS;
+    // How well a few rectangles fit cannot be told from their areas: several widths are tried.
+    const square = Math.ceil(Math.sqrt((area + spare) * LOOSE * 1.15));
+    const plates = items.length - towers;
+    const tries = plates > 0 && plates <= FEW ? WIDTHS : [1];
     let best = Number.POSITIVE_INFINITY;
     let wide = widest;
     for (const width of new Set(tries.map((share) => Math.max(widest, Math.ceil(square * share))))) {
