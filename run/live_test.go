@@ -252,7 +252,7 @@ func TestStopIsWhole(t *testing.T) {
 	ways(t, func(t *testing.T, s *Supervisor, _ *events) {
 		st := create(t, s, shell(`sh -c 'trap "" TERM; echo deaf; while :; do sleep 6002; done' & trap "echo bye; exit 0" TERM; echo up; while :; do sleep 0.01; done`))
 		wait(t, "both to be up", func() bool { o := output(t, s, st.ID); return strings.Contains(o, "up") && strings.Contains(o, "deaf") })
-		stop(t, s, st.ID, 300)
+		stop(t, s, st.ID, 2000)
 		st = until(t, s, st.ID, "exited")
 		if !strings.Contains(output(t, s, st.ID), "bye") || st.Exit.Reason != ReasonManual {
 			t.Errorf("output %q, reason %s", output(t, s, st.ID), st.Exit.Reason)

@@ -27,6 +27,7 @@ type target struct {
 	sooner  <-chan struct{}  // the grace may be shorter now
 	signal  unix.Signal      // the first one, SIGTERM
 	note    func(Stopped)    // told how far it is, after each look
+	began   func()           // told when the first signals are sent
 }
 
 // manner is how to stop.
@@ -69,7 +70,7 @@ func (s *Supervisor) stopWith(ctx context.Context, r *live, how manner, reason s
 func (s *Supervisor) runStop(r *live, st *stopping, first unix.Signal) {
 	t := target{
 		members: func() ([]member, error) { l, _, err := s.membersOf(r, true); return l, err },
-		grace:   st.grace, sooner: st.sooner, signal: first, note: st.note,
+		grace:   st.grace, sooner: st.sooner, signal: first, note: st.note, began: st.signalled,
 	}
 	if g := r.cgroup(); g != nil {
 		t.groups = []*group{g}
@@ -138,6 +139,7 @@ func (s *Supervisor) terminate(t target) Stopped {
 				s.tracker.signal(m.id, unix.SIGCONT)
 			}
 		}
+		t.began()
 		left := time.Until(t.grace())
 		if left <= 0 {
 			break
@@ -302,7 +304,7 @@ func (s *Supervisor) StopProcess(ctx context.Context, q StopQuery) (Stopped, err
 func (s *Supervisor) endLoose(id string, how manner, groups []*group, members func() ([]member, error), after func()) *stopping {
 	st := newStopping(id, how.grace)
 	s.work.Go(func() {
-		end := s.terminate(target{members: members, groups: groups, grace: st.grace, signal: how.first, note: st.note})
+		end := s.terminate(target{members: members, groups: groups, grace: st.grace, signal: how.first, note: st.note, began: st.signalled})
 		if len(end.Survivors) == 0 && after != nil {
 			after()
 		}

@@ -12,12 +12,14 @@ type stopping struct {
 	done   chan struct{}
 
 	mu       sync.Mutex
+	begun    time.Time // zero when the grace runs
 	deadline time.Time // of the grace
 	result   Stopped   // so far; the end when done is closed
 }
 
 func newStopping(id string, grace time.Duration) *stopping {
-	return &stopping{deadline: time.Now().Add(grace), sooner: make(chan struct{}, 1), done: make(chan struct{}),
+	now := time.Now()
+	return &stopping{begun: now, deadline: now.Add(grace), sooner: make(chan struct{}, 1), done: make(chan struct{}),
 		result: Stopped{ID: id, Survivors: []string{}, Pending: true}}
 }
 
@@ -27,6 +29,17 @@ func (st *stopping) grace() time.Time {
 	return st.deadline
 }
 
+// signalled begins the grace: it counts from the first signals, which a busy host may
+// take a while to send. One that was shortened before stays as it is.
+func (st *stopping) signalled() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.begun.IsZero() {
+		st.deadline = st.deadline.Add(time.Since(st.begun))
+		st.begun = time.Time{}
+	}
+}
+
 // shorten ends the grace sooner, never later.
 func (st *stopping) shorten(deadline time.Time) {
 	st.mu.Lock()
@@ -34,7 +47,7 @@ func (st *stopping) shorten(deadline time.Time) {
 	if !deadline.Before(st.deadline) {
 		return
 	}
-	st.deadline = deadline
+	st.deadline, st.begun = deadline, time.Time{}
 	select {
 	case st.sooner <- struct{}{}:
 	default: // it looks at the deadline anyway
