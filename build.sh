@@ -18,7 +18,7 @@ help() {
 	               bench sensors: what the sensors cost what they watch
 	  bpf          rebuild the BPF objects with clang-19
 	  live [URL]   sensor tests on the server at URL, or on one of their own
-	  vm [VERSION] sensor tests on Debian's kernels 5.10, 6.1, 6.12, in QEMU
+	  vm [VERSION] tests of sensors and runs on Debian's kernels 5.10, 6.1, 6.12, in QEMU
 	  dist [DIR]   release archives in DIR, else dist/: binary, source, bill of materials, checksums
 	TEXT
 }
@@ -243,7 +243,7 @@ browsers_ended() {
 	node_tests $again
 }
 
-# guest runs the sensor tests on another kernel, where QEMU and a kernel can be had.
+# guest runs tests of sensors and of runs on another kernel, where QEMU and a kernel can be had.
 # Exit status 3: the emulator or a kernel could not be had.
 guest() {
 	local status=0

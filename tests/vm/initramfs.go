@@ -76,9 +76,10 @@ func (a *archive) file(name string, mode uint32, body []byte) {
 // processor reads faster than it inflates.
 func initramfs(to io.Writer, k *kernel, files map[string]string, texts map[string]string) error {
 	a := &archive{w: bufio.NewWriterSize(to, 1<<20), made: map[string]bool{}}
-	for _, d := range []string{"proc", "sys", "dev", "tmp", "run", "etc", "bin", "modules"} {
+	for _, d := range []string{"proc", "sys", "dev", "tmp", "run", "etc", "bin", "modules", "usr"} {
 		a.dir(d)
 	}
+	a.entry("usr/bin", 0o120777, 0, 0, []byte("../bin"))
 	a.entry("dev/console", 0o020600, 5, 1, nil) // the standard output of init until devtmpfs is there
 	for _, name := range sortedKeys(files) {
 		b, err := os.ReadFile(files[name])

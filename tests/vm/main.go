@@ -1,4 +1,4 @@
-// Command vm runs the sensor tests on Debian's own kernels, in a virtual machine
+// Command vm runs the tests of sensors and of runs on Debian's own kernels, in a virtual machine
 // that QEMU emulates in software.
 //
 //	vm [-short] [-cache DIR] [-run REGEXP] [5.10|6.1|6.12 ...]
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 	short := set.Bool("short", false, "the short form of the tests")
 	only := set.String("run", "", "run only the tests that match")
 	cache := set.String("cache", defaultCache(), "where kernels and QEMU are kept")
-	parts := set.String("parts", "", "what to run: bpf, sandbox, sensors, restricted, cost")
+	parts := set.String("parts", "", "what to run: bpf, sandbox, sensors, restricted, cost, runs")
 	limit := set.Duration("timeout", 15*time.Minute, "for one machine, from power on to power off")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	if *parts == "" {
-		*parts = "bpf,sandbox,sensors,restricted,cost"
+		*parts = "bpf,sandbox,sensors,restricted,cost,runs"
 		if *short { // the tests of package bpf ask much the same, and take longer
 			*parts = "sandbox,sensors,restricted,cost"
 		}
@@ -143,6 +143,7 @@ func build(ctx context.Context, parts []string) (*built, error) {
 		{"init", []string{"go", "build", "-trimpath", "-o", "", "./tests/vm/init"}},
 		{"bin/procinsh", []string{"go", "build", "-trimpath", "-o", "", "."}},
 		{"bin/bpf.test", []string{"go", "test", "-c", "-trimpath", "-o", "", "./bpf"}},
+		{"bin/run.test", []string{"go", "test", "-c", "-trimpath", "-o", "", "./run"}},
 		{"bin/sandbox.test", []string{"go", "test", "-c", "-trimpath", "-o", "", "./sandbox"}},
 		{"bin/sensors.test", []string{"go", "test", "-c", "-trimpath", "-o", "", "./tests/sensors"}},
 		{"bin/fixture", []string{"gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", "", "tests/sensors/testdata/fixture.c"}},
@@ -150,6 +151,9 @@ func build(ctx context.Context, parts []string) (*built, error) {
 		{"bin/true", []string{"gcc", "-static", "-O2", "-o", "", "-x", "c", "-"}},
 		{"bin/sensors-load", []string{"gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-o", "", "tests/bench/sensors/c/load.c"}},
 	} {
+		if c.file == "bin/run.test" && !b.has("runs") {
+			continue // the short form has no use for it
+		}
 		out := filepath.Join(b.dir, filepath.Base(c.file))
 		c.argv[slices.Index(c.argv, "")] = out
 		cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
@@ -161,6 +165,12 @@ func build(ctx context.Context, parts []string) (*built, error) {
 			return nil, fmt.Errorf("%s: %w\n%s", strings.Join(c.argv, " "), err, text)
 		}
 		b.files[c.file] = out
+	}
+	if b.has("runs") {
+		if err := b.tools(ctx, "sh", "cat", "env", "head", "id", "nohup", "printf", "setsid", "sleep", "stty", "touch", "tr", "yes"); err != nil {
+			os.RemoveAll(b.dir)
+			return nil, err
+		}
 	}
 	for _, dir := range []string{"bpf/testdata", "bpf/obj"} { // where the tests of bpf look for them
 		err := filepath.WalkDir(filepath.Join(b.root, dir), func(path string, d os.DirEntry, err error) error {

@@ -43,7 +43,7 @@ func prepare() error {
 	for _, m := range []struct{ kind, at, data string }{
 		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"tmpfs", "/tmp", "mode=1777"}, {"tmpfs", "/run", ""},
 		{"tracefs", "/sys/kernel/tracing", ""}, {"securityfs", "/sys/kernel/security", ""}, {"tmpfs", "/dev/shm", "mode=1777"},
-		{"cgroup2", "/sys/fs/cgroup", ""},
+		{"cgroup2", "/sys/fs/cgroup", ""}, {"devpts", "/dev/pts", "ptmxmode=666"},
 	} {
 		if err := os.MkdirAll(m.at, 0o755); err != nil {
 			return err
