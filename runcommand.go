@@ -24,7 +24,7 @@ Usage: procinsh run [options] -- COMMAND [ARG…]
        procinsh run [options] -c 'TEXT FOR sh'
 
   --name ID          the run's id
-  --cwd DIR          working directory (this one)
+  --cwd DIR          working directory (this one; on a server: /)
   --env NAME=VALUE   may be given several times
   --scope NAME       group it with other runs; --replace ends those first
   --pty              on a terminal of its own

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"syscall"
@@ -123,11 +124,12 @@ func medianRatio(t testing.TB, rounds int, a, b func()) float64 {
 	return ratios[len(ratios)/2]
 }
 
-// notUnderRace skips a test whose figures the race detector changes.
-func notUnderRace(t *testing.T) {
+// inBench skips a test of what things cost: a machine at work would fail it, and the
+// race detector changes the figures. ./build.sh bench scan asks for it.
+func inBench(t *testing.T) {
 	t.Helper()
-	if raceEnabled {
-		t.Skip("the race detector changes what things cost")
+	if os.Getenv("PROCINSH_BENCH") == "" {
+		t.Skip("a ratio of CPU times: judged by ./build.sh bench scan")
 	}
 }
 
@@ -141,7 +143,7 @@ func inOneGoroutine(t *testing.T) {
 }
 
 func TestRowsCostLessThanMarshal(t *testing.T) {
-	notUnderRace(t)
+	inBench(t)
 	rows := benchRows(5000)
 	wire := wireRows(rows)
 	buf := appendProcesses(nil, rows, watch.ListWant{}, whole)
@@ -198,7 +200,7 @@ func viewers(t testing.TB, n int, packed bool) []*stream {
 }
 
 func TestFanOutCost(t *testing.T) {
-	notUnderRace(t)
+	inBench(t)
 	base := &watch.ListState{Sequence: 1, Rows: benchRows(5000)}
 	changed := slices.Clone(base.Rows)
 	for i := range changed {

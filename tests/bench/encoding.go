@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -32,6 +33,7 @@ var (
 
 func encoding(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, judge.Bin+"/api.test", "-test.v", "-test.run", "^(TestRowsCostLessThanMarshal|TestFanOutCost)$")
+	cmd.Env = append(os.Environ(), "PROCINSH_BENCH=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	found := map[string]float64{}
