@@ -10,9 +10,10 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"procinsh/proc"
 	"procinsh/watch"
@@ -90,14 +91,14 @@ func BenchmarkMappingsAppended(b *testing.B) {
 }
 
 // threadCPU is the CPU time of the calling thread; other work on the machine does
-// not count. The caller is locked to its thread.
+// not count. The caller is locked to its thread. getrusage(2) would tell it as of the
+// last tick.
 func threadCPU(t testing.TB) time.Duration {
-	const rusageThread = 1 // RUSAGE_THREAD, include/uapi/linux/resource.h
-	var u syscall.Rusage
-	if err := syscall.Getrusage(rusageThread, &u); err != nil {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
 		t.Fatal(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(now.Nano())
 }
 
 // medianRatio runs a and b in turn and returns the median of a's CPU time over

@@ -200,12 +200,27 @@ func TestWindowsHold(t *testing.T) {
 	root(t)
 	w := watch(t, srv)
 	w.observing()
-	r := begin(t)
 	cpus := cpuCount(t)
-	r.do(fmt.Sprintf("compute %d %d", cpus+1, 1000*seconds()))
-	w.more(2)
-	all := w.get()
+	// Beside busy neighbours a window may end while none of the threads is on a processor.
 	running := 0
+	for n := 0; running == 0 && n < 5; n++ {
+		r := begin(t)
+		r.do(fmt.Sprintf("compute %d %d", cpus+1, 1000*seconds()))
+		w.more(2)
+		running = windowsHold(t, w.get(), r.main, cpus)
+		if cpus == 1 { // it is the reader that runs when windows end
+			return
+		}
+	}
+	if running == 0 {
+		t.Error("a process that computed all the time was never seen on a processor")
+	}
+}
+
+// windowsHold checks the windows and returns on how many processors the process was
+// seen at once.
+func windowsHold(t *testing.T, all []activity, process id, cpus int) (running int) {
+	t.Helper()
 	for i, a := range all {
 		sum := uint64(0)
 		for _, c := range a.CPU {
@@ -213,7 +228,7 @@ func TestWindowsHold(t *testing.T) {
 			if c.RunningThreads != len(c.CPUs) || !slices.IsSorted(c.CPUs) || len(c.CPUs) > 0 && (c.CPUs[0] < 0 || c.CPUs[len(c.CPUs)-1] >= cpus) {
 				t.Errorf("%d threads on the processors %v of %d", c.RunningThreads, c.CPUs, cpus)
 			}
-			if c.Process == r.main {
+			if c.Process == process {
 				running = max(running, c.RunningThreads)
 			}
 		}
@@ -226,9 +241,7 @@ func TestWindowsHold(t *testing.T) {
 			t.Errorf("window %d is of %d, the one before of %d", i, a.CapturedAt, all[i-1].CapturedAt)
 		}
 	}
-	if running == 0 && cpus > 1 { // on a single one it is the reader that runs when windows end
-		t.Error("a process that computed all the time was never seen on a processor")
-	}
+	return running
 }
 
 // Two hundred programs that end at once: each is seen, and all they used.
