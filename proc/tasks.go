@@ -9,18 +9,18 @@ import (
 // Task is what the kernel's own tables say of a process: what stat, status and statm
 // say as text. Process IDs are those of the reader's PID namespace.
 type Task struct {
-	PID, PPID    int32 // PPID 0: none
-	State        byte  // the letter of stat, of the leader
-	KernelThread bool
-	UID, EUID    uint32
-	Threads      int32
-	Nice         int32
-	Processor    int32
-	Start        uint64        // ns since boot, in the first time namespace
-	Runtime      time.Duration // on CPUs, all threads, ended ones included
-	Stack        uint64        // field 28 of stat
-	RSS, VMS     uint64        // bytes
-	Name         [16]byte      // ends at the first NUL
+	PID, PPID int32  // PPID 0: none
+	State     byte   // the letter of stat, of the leader
+	Flags     uint32 // PF_*
+	UID, EUID uint32
+	Threads   int32
+	Nice      int32
+	Processor int32
+	Start     uint64        // ns since boot, in the first time namespace
+	Runtime   time.Duration // on CPUs, all threads, ended ones included
+	Stack     uint64        // field 28 of stat
+	RSS, VMS  uint64        // bytes
+	Name      [16]byte      // ends at the first NUL
 }
 
 // TaskSource reads the tables.
@@ -107,17 +107,18 @@ func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *
 	}
 	start := (t.Start + offset) / nsPerTick
 	id := ID{t.PID, start}
+	kernelThread := t.Flags&flagKernelThread != 0
 	name, _, _ := bytes.Cut(t.Name[:], []byte{0})
 	switch {
 	case k.id != id, k.details == nil, r.now >= k.due, k.read <= r.oldest,
 		t.Stack != k.stack, t.UID != k.uid, t.EUID != k.euid,
-		!t.KernelThread && string(name) != k.details.Name, // of a kernel thread stat says more: what a worker does
+		!kernelThread && string(name) != k.details.Name, // of a kernel thread stat says more: what a worker does
 		want.IO,
 		(want.Maps || want.Mappings) && (r.now >= k.space.due || k.space.lacks(want)):
 		return false
 	}
 	*row = Row{
-		ID: id, UID: t.UID, EUID: t.EUID, State: t.State, KernelThread: t.KernelThread,
+		ID: id, UID: t.UID, EUID: t.EUID, State: t.State, KernelThread: kernelThread,
 		CPUTicks: uint64(t.Runtime) / nsPerTick, At: at, RSS: t.RSS, VMS: t.VMS,
 		Threads: t.Threads, Nice: t.Nice, Processor: t.Processor,
 		StartedAt: r.boot + ticksMS(start), Details: k.details,

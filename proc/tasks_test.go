@@ -44,7 +44,7 @@ func TestScanTables(t *testing.T) {
 		{name: "nothing new", tables: true},
 		{name: "another state", change: func(k *Task, _ *time.Duration) { k.State, k.Nice = 'R', -5 }, tables: true},
 		{name: "another name", change: func(k *Task, _ *time.Duration) { k.Name[0] = 'T' }},
-		{name: "kernel threads have more of a name", change: func(k *Task, _ *time.Duration) { k.Name[0], k.KernelThread = 'T', true }, tables: true},
+		{name: "kernel threads have more of a name", change: func(k *Task, _ *time.Duration) { k.Name[0], k.Flags = 'T', flagKernelThread }, tables: true},
 		{name: "another user", change: func(k *Task, _ *time.Duration) { k.EUID = 7 }},
 		{name: "another program", change: func(k *Task, _ *time.Duration) { k.Stack++ }},
 		{name: "another start", change: func(k *Task, _ *time.Duration) { k.Start += nsPerTick }},
@@ -86,7 +86,7 @@ func TestScanTables(t *testing.T) {
 				return
 			}
 			want := Row{
-				ID: id, State: now.State, KernelThread: now.KernelThread, UID: now.UID, EUID: now.EUID, CPUTicks: 187,
+				ID: id, State: now.State, KernelThread: now.Flags == flagKernelThread, UID: now.UID, EUID: now.EUID, CPUTicks: 187,
 				At: got.At, RSS: now.RSS, VMS: now.VMS, Threads: 3, Nice: now.Nice, Processor: 1,
 				StartedAt: fixtureBoot + 1779570, Details: got.Details,
 			}

@@ -143,10 +143,7 @@ func OpenTables(fs *proc.FS) (TableReader, error) {
 	return &kernelTables{Tasks: t}, nil
 }
 
-const (
-	flagKernelThread = 0x00200000 // PF_KTHREAD, include/linux/sched.h
-	pageSize         = 4096       // of x86-64
-)
+const pageSize = 4096 // of x86-64
 
 func (k *kernelTables) ReadTasks() ([]proc.Task, error) {
 	list, err := k.Read()
@@ -157,7 +154,7 @@ func (k *kernelTables) ReadTasks() ([]proc.Task, error) {
 	for i := range list {
 		t := &list[i]
 		k.rows = append(k.rows, proc.Task{
-			PID: t.PID, PPID: t.PPID, State: t.State, KernelThread: t.Flags&flagKernelThread != 0,
+			PID: t.PID, PPID: t.PPID, State: t.State, Flags: t.Flags,
 			UID: t.UID, EUID: t.EUID, Threads: t.Threads, Nice: t.Nice, Processor: t.Processor,
 			Start: t.Start, Runtime: time.Duration(t.Runtime), Stack: t.Stack,
 			RSS: t.RSS * pageSize, VMS: t.VMS * pageSize, Name: t.Name,
