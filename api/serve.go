@@ -55,32 +55,47 @@ func (s *Server) newHTTP(t *tls.Config) *http.Server {
 
 // unwantedBodies reads the body of a request that needs none, with an end.
 // net/http would wait for it before it sends the answer, for ever when it does not
-// come. That of a POST is its handler's, but one that is refused before has no
-// handler. Not ReadTimeout: that ends every stream as well.
+// come; of a connection that is closed after the answer it would leave it unread, and
+// the reset that follows takes the answer from a client that still sends. The body of
+// a POST is its handler's first, but one that is refused before has no handler. Not
+// ReadTimeout: that ends every stream as well.
 type unwantedBodies struct {
 	http.Handler
 	timeout time.Duration // for the body to come
 }
 
+// maxUnwanted is how much of a body that nobody needs is read; beyond, the connection
+// is closed once the answer had time to arrive.
+const maxUnwanted = 256 << 10
+
 func (h unwantedBodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rc := http.NewResponseController(w)
-	if r.ContentLength != 0 { // -1: unknown
-		rc.SetReadDeadline(time.Now().Add(h.timeout))
+	if r.ContentLength == 0 { // -1: unknown
+		h.Handler.ServeHTTP(w, r)
+		return
 	}
-	if r.ContentLength != 0 && r.Method != http.MethodPost {
-		whole := false
-		if r.Header["Expect"] == nil { // such a client waits for a word before it sends
-			_, err := io.CopyN(io.Discard, r.Body, maxBodyBytes)
-			whole = err == io.EOF
-		}
-		if whole {
-			// From here on the server itself reads, to notice when the client goes away.
-			rc.SetReadDeadline(time.Time{})
-		} else {
-			w.Header().Set("Connection", "close")
-		}
+	rc := http.NewResponseController(w)
+	rc.SetReadDeadline(time.Now().Add(h.timeout))
+	if r.Method == http.MethodPost {
+		h.Handler.ServeHTTP(w, r)
+		skip(w, r)
+		return
+	}
+	if skip(w, r) {
+		// From here on the server itself reads, to notice when the client goes away.
+		rc.SetReadDeadline(time.Time{})
+	} else {
+		w.Header().Set("Connection", "close")
 	}
 	h.Handler.ServeHTTP(w, r)
+}
+
+// skip reads what is left of a body, and tells whether that was all.
+func skip(w http.ResponseWriter, r *http.Request) bool {
+	if r.Header["Expect"] != nil { // such a client waits for a word before it sends
+		return false
+	}
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxUnwanted))
+	return err == nil
 }
 
 // headerSlop is what net/http reads beyond MaxHeaderBytes before it refuses.

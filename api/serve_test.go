@@ -65,6 +65,57 @@ func TestBodyThatNeverComes(t *testing.T) {
 	}
 }
 
+// A client that closes after the answer and sends on while it is refused gets the
+// answer: a connection closed before its body is read would be reset.
+func TestRefusedWhileTheBodyComes(t *testing.T) {
+	t.Parallel()
+	s, _ := testServer(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	t.Cleanup(s.Shutdown)
+	for _, c := range []struct {
+		name, path, headers string
+		size, sent, status  int
+	}{
+		{"too long", "/api/processes/snapshot", "Content-Type: application/json\r\n", 64<<10 + 2, 64<<10 + 2, 413},
+		{"much too long", "/api/processes/snapshot", "Content-Type: application/json\r\n", 1 << 30, maxUnwanted + 1, 413},
+		{"other kind of body", "/api/processes/snapshot", "Content-Type: text/plain\r\n", 64 << 10, 64 << 10, 415},
+		{"other origin", "/api/processes/snapshot", "Origin: null\r\n", 64 << 10, 64 << 10, 403},
+		{"wrong path", "/none", "", 64 << 10, 64 << 10, 404},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			client, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			client.SetDeadline(time.Now().Add(time.Minute))
+			if _, err := fmt.Fprintf(client, "POST %s HTTP/1.1\r\nHost: %v\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n",
+				c.path, l.Addr(), c.size, c.headers); err != nil {
+				t.Fatal(err)
+			}
+			const pieces = 8
+			for i := range pieces {
+				time.Sleep(20 * time.Millisecond) // the refusal needs the headers alone
+				if _, err := client.Write(make([]byte, (i+1)*c.sent/pieces-i*c.sent/pieces)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(answer.Body); answer.StatusCode != c.status || len(body) == 0 || err != nil {
+				t.Errorf("%d %q, %v", answer.StatusCode, body, err)
+			}
+		})
+	}
+}
+
 // A body that comes whole is skipped: the connection is kept, and a stream does not
 // end with the time that the body had.
 func TestBodyThatNobodyNeeds(t *testing.T) {

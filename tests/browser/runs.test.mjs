@@ -25,6 +25,24 @@ const says = (page, where, pattern) =>
     throw new Error(`${where} does not say ${pattern}: ${await page.textContent(where).catch(() => 'it is not there')}`, { cause });
   });
 
+// settled waits for the end of a scroll, which the browser moves over several frames.
+const settled = (page, where) =>
+  page.$eval(
+    where,
+    (e) =>
+      new Promise((done) => {
+        let top = e.scrollTop;
+        let frames = 0;
+        const look = () => {
+          frames = e.scrollTop === top ? frames + 1 : 0;
+          top = e.scrollTop;
+          if (frames < 10) requestAnimationFrame(look);
+          else done();
+        };
+        requestAnimationFrame(look);
+      }),
+  );
+
 const button = (page, name) => page.getByRole('button', { name });
 
 for (const theme of ['dark', 'light']) {
@@ -280,6 +298,7 @@ test('output: follows, stops to follow, searches, marks streams and gaps, draws 
   await page.focus('.out-scroll');
   await page.keyboard.press('PageUp');
   await until(async () => !(await page.getByRole('checkbox', { name: 'Follow' }).isChecked()));
+  await settled(page, '.out-scroll');
   runs.print('talk', 'warned\n', 'stderr');
   runs.print('talk', `${'more\n'.repeat(141)}`);
   await says(page, '.out-fresh', /^142 new lines ↓$/);
