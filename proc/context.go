@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-// maxChildren bounds the children of one process that are named.
-const maxChildren = 8192
 
 // Context is who and where a process is. A part that could not be read is nil or
 // unknown and named in Warnings.
@@ -61,7 +57,7 @@ const (
 // instant.
 //
 // Errors: ErrGone, and *ParseError for stat. Whatever else fails is a warning.
-// Effect: none on the target. For the children it reads the stat of every process.
+// Effect: none on the target. For the children it may read the stat of every process.
 // Source: see each reader.
 func (p *Process) ReadContext() (*Context, error) {
 	c := &Context{ExecutableState: ExecutableUnreadable, Warnings: []string{}}
@@ -182,37 +178,6 @@ func (fs *FS) readStat(pid int32) (stat, bool) {
 	st, ok := parseStat(buf[:n])
 	st.comm = nil
 	return st, ok
-}
-
-// readChildren looks at every process. /proc/PID/task/TID/children would be
-// cheaper, but misses some when a child ends meanwhile (proc_pid_children(5)) and
-// is not in every kernel.
-func (p *Process) readChildren(c *Context, most int) ([]ID, error) {
-	dir, err := openAt(p.fs.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, err
-	}
-	defer closeFD(dir)
-	children, more := []ID{}, false
-	err = entries(dir, make([]byte, 32<<10), func(name []byte) bool {
-		pid, _ := parsePID(name)
-		if st, ok := p.fs.readStat(pid); ok && st.ppid == p.id.PID {
-			if len(children) == most {
-				more = true
-				return false
-			}
-			children = append(children, ID{pid, st.start})
-		}
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	if more {
-		c.warn("children", fmt.Errorf("there are more; the first %d are named", most))
-	}
-	slices.SortFunc(children, func(a, b ID) int { return int(a.PID) - int(b.PID) })
-	return children, nil
 }
 
 // executableState compares the file that runs with what its path names now, below
