@@ -69,6 +69,12 @@ func TestEncodersAgreeWithEncodingJSON(t *testing.T) {
 			wantFDs.Entries = append(wantFDs.Entries, wireDescriptor(&ds.Entries[i]))
 		}
 		same(t, appendDescriptors(nil, id, ds, at), wantFDs)
+		hs := &proc.Holders{List: many(r, 4, r.holder), Warnings: r.texts()}
+		wantHolders := HoldersAnswer{CapturedAt: at.UnixMilli(), Source: "text", Holders: []Holder{}, Warnings: nonNil(hs.Warnings)}
+		for i := range hs.List {
+			wantHolders.Holders = append(wantHolders.Holders, wireHolder(&hs.List[i]))
+		}
+		same(t, appendHolders(nil, hs, at), wantHolders)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 const (
 	defaultMemoryBytes = 256
 	maxMemoryBytes     = 64 << 10 // one read of memory
+	maxHeldPath        = 4095     // bytes of a path whose holders are asked for: PATH_MAX without its NUL
 )
 
 // query is the parsed query of a request. A parameter that no method asks for is
@@ -116,4 +117,40 @@ func (q query) memory() (address uint64, length int, err error) {
 		return 0, 0, badRequest("address_overflow", "Address plus length is beyond the end of a 64-bit address space.")
 	}
 	return address, length, nil
+}
+
+// sought reads port, path or socket, of which one has to be given.
+func (q query) sought() (s proc.Sought, err error) {
+	var given []string
+	values := map[string]string{}
+	for _, name := range []string{"port", "path", "socket"} {
+		value, has, err := q.one(name)
+		if err != nil {
+			return s, err
+		}
+		if has {
+			given, values[name] = append(given, name), value
+		}
+	}
+	if len(given) != 1 {
+		return s, badRequest("one_of_port_path_socket", "Give exactly one of the parameters port, path and socket.")
+	}
+	switch value := values[given[0]]; given[0] {
+	case "port":
+		port, err := strconv.ParseUint(value, 10, 16)
+		if err != nil || port == 0 {
+			return s, badRequest("invalid_port", "Parameter port has to be a whole number from 1 to 65535.")
+		}
+		s.Port = uint16(port)
+	case "socket":
+		if s.Socket, err = strconv.ParseUint(value, 10, 64); err != nil || s.Socket == 0 {
+			return s, badRequest("invalid_socket", "Parameter socket has to be the inode of a socket, a whole number from 1 on.")
+		}
+	default:
+		if !strings.HasPrefix(value, "/") || strings.Contains(value, "\x00") || len(value) > maxHeldPath {
+			return s, badRequest("invalid_path", "Parameter path has to begin with a slash, to have at most 4095 bytes, and no NUL.")
+		}
+		s.Path = value
+	}
+	return s, nil
 }

@@ -35,6 +35,7 @@ var routes = []struct {
 	{"GET", "/api/processes/maps", false, (*Server).getMaps},
 	{"GET", "/api/processes/memory", false, (*Server).getMemory},
 	{"GET", "/api/processes/fds", false, (*Server).getDescriptors},
+	{"GET", "/api/processes/holders", false, (*Server).getHolders},
 	{"GET", "/api/processes/environment", false, (*Server).getEnvironment},
 	{"GET", "/api/processes/auxv", false, (*Server).getAuxv},
 	{"GET", "/api/processes/signals", false, (*Server).getSignals},

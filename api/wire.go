@@ -265,6 +265,30 @@ type Endpoint struct {
 	Relation  string   `json:"relation"` // pipe_end same_object same_pipe_direction unix_peer address_candidate
 }
 
+// HoldersAnswer is the body of GET /api/processes/holders.
+type HoldersAnswer struct {
+	CapturedAt int64    `json:"captured_at"`
+	Source     string   `json:"source"`  // where descriptors were read from: bpf text
+	Holders    []Holder `json:"holders"` // by pid; descriptors by fd, then executable, cwd, root, mapping
+	Warnings   []string `json:"warnings"`
+}
+
+// Holder is one way in which a process holds the port, file or socket.
+type Holder struct {
+	ProcessID        Identity `json:"process_id"`
+	Name             string   `json:"name"`
+	FD               *int32   `json:"fd"`       // null when it is no descriptor
+	Access           *string  `json:"access"`   // as of an endpoint; of a mapping what its pages allow; null of executable, cwd and root
+	Relation         string   `json:"relation"` // same_object executable cwd root mapping
+	Path             *string  `json:"path"`     // of a file, as the process has it
+	Deleted          *bool    `json:"deleted"`  // the file has lost its name; null of sockets
+	Protocol         *string  `json:"protocol"` // null of files, as the rest
+	State            *string  `json:"state"`    // LISTEN ESTABLISHED…
+	Local            *string  `json:"local"`
+	Remote           *string  `json:"remote"`
+	NetworkNamespace *string  `json:"network_namespace"` // its inode
+}
+
 // EnvironmentAnswer is the body of GET /api/processes/environment: the environment at exec.
 type EnvironmentAnswer struct {
 	ProcessID  Identity           `json:"process_id"`

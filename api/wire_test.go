@@ -143,6 +143,17 @@ func wireEndpoints(list []proc.Endpoint) []Endpoint {
 	return w
 }
 
+func wireHolder(h *proc.Holder) Holder {
+	w := Holder{
+		ProcessID: identity(h.ID), Name: h.Name, FD: h.FD.Ptr(), Access: h.Access.Ptr(), Relation: h.Relation,
+		Path: h.Path.Ptr(), Deleted: h.Deleted.Ptr(), NetworkNamespace: optID(h.Namespace),
+	}
+	if s := h.Socket; s != nil {
+		w.Protocol, w.State, w.Local, w.Remote = s.Protocol.Ptr(), s.State.Ptr(), s.Local.Ptr(), s.Remote.Ptr()
+	}
+	return w
+}
+
 func wireDescriptor(d *proc.Descriptor) Descriptor {
 	return Descriptor{
 		FD: d.FD, Kind: d.Kind, Target: d.Target, Inode: optID(d.Inode), Access: d.Access.Ptr(), Flags: d.Flags,
@@ -331,4 +342,13 @@ func (r random) descriptor() proc.Descriptor {
 		d.TIDs = many(r, 3, r.i32)
 	}
 	return d
+}
+
+func (r random) holder() proc.Holder {
+	h := proc.Holder{ID: r.id(), Name: r.text(), FD: opt(r, r.i32), Access: opt(r, r.text), Relation: r.text(), Path: opt(r, r.text),
+		Deleted: opt(r, r.yes), Namespace: opt(r, r.u64)}
+	if r.yes() {
+		h.Socket = &proc.HostSocket{Protocol: opt(r, r.text), State: opt(r, r.text), Local: opt(r, r.text), Remote: opt(r, r.text)}
+	}
+	return h
 }

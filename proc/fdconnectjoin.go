@@ -64,9 +64,21 @@ func (p *namespaceProblems) warnings() (list []string) {
 
 // joinConnectionsOf reads the tables of the namespace that p is in.
 func (s *DescriptorScanner) joinConnectionsOf(p *HostProcess, problems *namespaceProblems) {
+	if !s.readNamespace(p, wantAll, problems) {
+		return
+	}
+	t := &s.tables
+	s.conns.takeInet(t.inet)
+	s.conns.takeUnix(t.unix, t.text)
+	s.conns.takePlain(t.plain)
+}
+
+// readNamespace reads those tables of the network namespace that p is in which are
+// wanted. It is false when p is gone: so are its sockets, or another process has them.
+func (s *DescriptorScanner) readNamespace(p *HostProcess, want int, problems *namespaceProblems) bool {
 	conn, err := s.diagOf(p)
 	if errors.Is(err, ErrGone) {
-		return // and so are its sockets, or another process has them
+		return false
 	}
 	if err != nil && s.live {
 		problems.refused++
@@ -83,6 +95,9 @@ func (s *DescriptorScanner) joinConnectionsOf(p *HostProcess, problems *namespac
 	t := &s.tables
 	t.inet, t.unix, t.plain, t.names, t.full, t.text = t.inet[:0], t.unix[:0], t.plain[:0], t.names[:0], false, false
 	for _, source := range tableSources {
+		if source.want&want == 0 {
+			continue
+		}
 		err := errNoTable
 		if conn != nil && source.protocol != 0 {
 			err = t.dump(conn, source.family, source.protocol, source.transport, s.deadline)
@@ -90,7 +105,7 @@ func (s *DescriptorScanner) joinConnectionsOf(p *HostProcess, problems *namespac
 		if err != nil && noDiag(err) && source.file != "" {
 			if process == nil {
 				if process, err = s.fs.OpenProcess(p.ID); err != nil {
-					return
+					return false
 				}
 			}
 			err = s.readText(process, source.file, source.family)
@@ -108,9 +123,7 @@ func (s *DescriptorScanner) joinConnectionsOf(p *HostProcess, problems *namespac
 	if t.full {
 		problems.full++
 	}
-	s.conns.takeInet(t.inet)
-	s.conns.takeUnix(t.unix, t.text)
-	s.conns.takePlain(t.plain)
+	return true
 }
 
 // diagOf opens a sock_diag socket in the network namespace of p, unless p is in
@@ -148,15 +161,11 @@ func (c *connections) takeInet(rows []inetSocket) {
 		if !ok {
 			continue
 		}
-		info := &HostSocket{
-			Protocol: Some(row.protocol()), LocalKind: Some(LocalInet), Local: Some(row.end(row.local, row.localPort)),
-			State: stateName(row.state, row.transport.wire() == transportTCP || row.transport == transportSCTP),
-		}
+		info := row.describe()
 		c.out.Objects[at].Socket = info
 		if !row.connected() {
 			continue
 		}
-		info.Remote = Some(row.end(row.remote, row.remotePort))
 		switch row.transport {
 		case transportRaw, transportPing: // what stands for the port is none
 			continue
@@ -194,11 +203,7 @@ func (c *connections) takeUnix(rows []unixSocket, text bool) {
 			o.Socket = &HostSocket{Protocol: Some(protocolUnix)}
 			continue
 		}
-		name, kind := unixName(row.name)
-		o.Socket = &HostSocket{Protocol: Some(row.protocol()), State: stateName(row.state, false), LocalKind: Some(kind)}
-		if kind != LocalUnnamed {
-			o.Socket.Local = Some(name)
-		}
+		o.Socket = row.describe()
 		if row.peer != 0 {
 			c.peers[row.inode] = row.peer
 		}
@@ -230,21 +235,47 @@ func (c *connections) takePlain(rows []plainSocket) {
 		if !ok {
 			continue
 		}
-		info := &HostSocket{}
-		switch row.family {
-		case unix.AF_NETLINK:
-			info.Protocol = Some(ProtocolNetlink)
-		case unix.AF_PACKET:
-			info.Protocol = Some(ProtocolPacket)
-		case unix.AF_VSOCK:
-			info.Protocol, info.State = Some(ProtocolVsock), stateName(row.state, true)
-			info.Local = Some(vsockEnd(row.local))
-			if row.state == tcpEstablished {
-				info.Remote = Some(vsockEnd(row.remote))
-			}
-		}
-		c.out.Objects[at].Socket = info
+		c.out.Objects[at].Socket = row.describe()
 	}
+}
+
+// describe is what a row says of its socket; the other end of a UNIX socket is in
+// another row.
+func (s *inetSocket) describe() *HostSocket {
+	h := &HostSocket{
+		Protocol: Some(s.protocol()), LocalKind: Some(LocalInet), Local: Some(s.end(s.local, s.localPort)),
+		State: stateName(s.state, s.transport.wire() == transportTCP || s.transport == transportSCTP),
+	}
+	if s.connected() {
+		h.Remote = Some(s.end(s.remote, s.remotePort))
+	}
+	return h
+}
+
+func (s *unixSocket) describe() *HostSocket {
+	name, kind := unixName(s.name)
+	h := &HostSocket{Protocol: Some(s.protocol()), State: stateName(s.state, false), LocalKind: Some(kind)}
+	if kind != LocalUnnamed {
+		h.Local = Some(name)
+	}
+	return h
+}
+
+func (s *plainSocket) describe() *HostSocket {
+	h := &HostSocket{}
+	switch s.family {
+	case unix.AF_NETLINK:
+		h.Protocol = Some(ProtocolNetlink)
+	case unix.AF_PACKET:
+		h.Protocol = Some(ProtocolPacket)
+	case unix.AF_VSOCK:
+		h.Protocol, h.State = Some(ProtocolVsock), stateName(s.state, true)
+		h.Local = Some(vsockEnd(s.local))
+		if s.state == tcpEstablished {
+			h.Remote = Some(vsockEnd(s.remote))
+		}
+	}
+	return h
 }
 
 // forget lets go of tables that one large namespace made large.

@@ -247,7 +247,7 @@ func (t *socketTables) dumpOnce(c *diagConn, family uint8, protocol uint16, tr t
 			return t.room()
 		})
 	case unix.AF_UNIX:
-		return c.dump(unixDump(udiagShowName|udiagShowPeer|udiagShowRQLen), deadline, func(b []byte) bool {
+		return c.dump(unixDump(udiagShowName|udiagShowVFS|udiagShowPeer|udiagShowRQLen), deadline, func(b []byte) bool {
 			if s, ok := parseUnixDiag(b); ok && s.inode != 0 {
 				t.addUnix(s)
 			}

@@ -25,10 +25,12 @@ const (
 // udiag_show and attributes, include/uapi/linux/unix_diag.h (3.3).
 const (
 	udiagShowName  = 1 << 0
+	udiagShowVFS   = 1 << 1
 	udiagShowPeer  = 1 << 2
 	udiagShowRQLen = 1 << 4
 
 	unixDiagName  = 0
+	unixDiagVFS   = 1
 	unixDiagPeer  = 2
 	unixDiagRQLen = 4
 )
@@ -124,7 +126,9 @@ type unixSocket struct {
 	peer          uint64 // inode of the other end; 0: none, or not accepted yet
 	receive, send uint32 // bytes; of a listener: connections waiting, and how many may
 	name          []byte // as bound: a path, or a NUL and an abstract name; nil unbound
-	kind          uint8  // SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET
+	device        uint64 // of the file that it is bound to, with that file's inode; 0 unknown or none
+	file          uint32
+	kind          uint8 // SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET
 	state         uint8
 	queues        bool // receive and send are known
 }
@@ -139,6 +143,9 @@ func parseUnixDiag(b []byte) (unixSocket, bool) {
 		switch {
 		case kind == unixDiagName:
 			s.name = v
+		case kind == unixDiagVFS && len(v) >= 8: // struct unix_diag_vfs: inode, device as the kernel has it
+			dev := binary.NativeEndian.Uint32(v[4:])
+			s.file, s.device = binary.NativeEndian.Uint32(v), unix.Mkdev(dev>>20, dev&(1<<20-1))
 		case kind == unixDiagPeer && len(v) >= 4:
 			s.peer = uint64(binary.NativeEndian.Uint32(v))
 		case kind == unixDiagRQLen && len(v) >= 8:

@@ -45,6 +45,7 @@ func TestEndpoints(t *testing.T) {
 	var maps api.MapsAnswer
 	var memory api.MemoryAnswer
 	var fds api.DescriptorsAnswer
+	var holders api.HoldersAnswer
 	var environment api.EnvironmentAnswer
 	var auxv api.AuxvAnswer
 	var signals api.SignalsAnswer
@@ -68,6 +69,7 @@ func TestEndpoints(t *testing.T) {
 		"/api/processes/maps?" + id:        &maps,
 		"/api/processes/memory?" + id + "&length=4&address=" + maps.Maps[0].Start: &memory,
 		"/api/processes/fds?" + id:         &fds,
+		"/api/processes/holders?path=/":    &holders,
 		"/api/processes/environment?" + id: &environment,
 		"/api/processes/auxv?" + id:        &auxv,
 		"/api/processes/signals?" + id:     &signals,

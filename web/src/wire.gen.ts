@@ -261,6 +261,30 @@ export interface Endpoint {
 	relation: string; // pipe_end same_object same_pipe_direction unix_peer address_candidate
 }
 
+// HoldersAnswer is the body of GET /api/processes/holders.
+export interface HoldersAnswer {
+	captured_at: number;
+	source: string; // where descriptors were read from: bpf text
+	holders: Holder[]; // by pid; descriptors by fd, then executable, cwd, root, mapping
+	warnings: string[];
+}
+
+// Holder is one way in which a process holds the port, file or socket.
+export interface Holder {
+	process_id: Identity;
+	name: string;
+	fd: number | null; // null when it is no descriptor
+	access: string | null; // as of an endpoint; of a mapping what its pages allow; null of executable, cwd and root
+	relation: string; // same_object executable cwd root mapping
+	path: string | null; // of a file, as the process has it
+	deleted: boolean | null; // the file has lost its name; null of sockets
+	protocol: string | null; // null of files, as the rest
+	state: string | null; // LISTEN ESTABLISHED…
+	local: string | null;
+	remote: string | null;
+	network_namespace: string | null; // its inode
+}
+
 // EnvironmentAnswer is the body of GET /api/processes/environment: the environment at exec.
 export interface EnvironmentAnswer {
 	process_id: Identity;
