@@ -22,6 +22,7 @@ const BUDGETS = {
   'process/sections': 36,
   'process/flameview': 9,
   'list/preview': 3,
+  'list/holders': 2,
   'list/rare': 2,
   'list/sheets': 4,
   filterhelp: 1,

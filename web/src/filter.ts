@@ -44,7 +44,7 @@ export interface Filter<P = ProcessSummary> {
   test: ((subject: Subject<P>, now: number) => boolean) | null;
 }
 
-type Kind = 'text' | 'exact' | 'bytes' | 'percent' | 'age' | 'count' | 'yes' | 'state';
+type Kind = 'text' | 'exact' | 'bytes' | 'percent' | 'age' | 'count' | 'yes' | 'state' | 'asked';
 
 export interface Key<P = ProcessSummary> {
   kind: Kind;
@@ -53,6 +53,8 @@ export interface Key<P = ProcessSummary> {
   texts?: (p: P) => readonly (string | null)[];
   flag?: (p: P) => boolean;
   number?: (p: P, now: number) => number | null;
+  // test is that of an asked key: one of its values. It throws for what is none.
+  test?: (value: string) => (p: P) => boolean;
   states?: string; // the letters that are known here, if not all
   help: string;
 }
@@ -183,6 +185,9 @@ export const unquote = (text: string): string =>
 const BYTE_UNITS: Record<string, number> = { '': 1, b: 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3, t: 1024 ** 4 };
 const AGE_UNITS: Record<string, number> = { '': 1000, s: 1000, m: 60e3, h: 3600e3, d: 86400e3 };
 
+// values are those of an asked key, as typed: a path is no pattern.
+export const values = (text: string): string[] => alternatives(text).map(unquote);
+
 // amount reads a figure with its unit; a string is the reason why it cannot.
 export function amount(text: string, kind: Kind): number | string {
   const match = /^(\d+(?:\.\d+)?|\.\d+)\s*([a-z%]*)$/i.exec(text);
@@ -291,6 +296,10 @@ function keyTest<P>(name: string, op: string, value: string, keys: Grammar<P>): 
   }
   if (key.number) return numberTest(key, op, value);
   if (op !== ':') throw new Error(`${name} cannot be compared, use ${key.help}`);
+  if (key.test) {
+    const tests = values(value).map(key.test);
+    return ({ summary }) => tests.some((test) => test(summary));
+  }
   return textTest(key, value);
 }
 

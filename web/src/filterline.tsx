@@ -62,7 +62,8 @@ function settle(text: string, all: boolean): void {
   const made: string[] = [];
   const parts = split(text);
   parts.forEach((part, i) => {
-    const finished = all || i < parts.length - 1 || /\s$/.test(text);
+    // A blank between quotes ends nothing.
+    const finished = all || i < parts.length - 1 || (/\s$/.test(text) && part.text.split('"').length % 2 === 1);
     const term = parseFilter(part.text, page?.keys).terms[0];
     if (finished && term?.chip) made.push(part.text);
     else keep.push(part.text);

@@ -3,6 +3,8 @@ import test from 'node:test';
 import { load } from './bundle.mjs';
 
 const { parseFilter, split, amount, kernelNamed, KNOWN_KEYS, keyHelp } = await load('filter.ts');
+const { KEYS } = await load('filter.ts');
+const { holderKeys } = await load('list/holderkeys.ts');
 const { nearest, distance } = await load('nearest.ts');
 
 const NOW = 1_800_000_000_000;
@@ -258,4 +260,34 @@ test('nearest offers what exists', () => {
   assert.equal(nearest(parseFilter('cpu>900'), hosts), null);
   assert.equal(distance('kitten', 'sitting'), 3);
   assert.equal(distance('', 'abc'), 3);
+});
+
+test('port, file and socket are what the server answered', () => {
+  const answers = new Map([
+    ['port:5432', new Set(['3310@5'])],
+    ['port:80', new Set(['1@1'])],
+    ['file:/a b|c/', new Set(['3310@5'])],
+    ['file:/x/', new Set(['3310@5'])],
+    ['socket:9', new Set(['3310@6'])],
+  ]);
+  const keys = { ...KEYS, ...holderKeys((term) => answers.get(term)) };
+  const look = (text) => {
+    const { terms, test: matches } = parseFilter(text, keys);
+    return terms[0].error ?? matches(subject(), NOW);
+  };
+  assert.equal(look('port:5432'), true);
+  assert.equal(look('port:80'), false);
+  assert.equal(look('-port:80'), true);
+  assert.equal(look('port:80|5432'), true);
+  assert.equal(look('port:81'), false, 'nothing was answered');
+  assert.equal(look('file:"/a b|c/"'), true);
+  assert.equal(look('file:/x/'), true, 'a path is no pattern');
+  assert.equal(look('socket:9'), false, 'another process with that number');
+  for (const text of ['port:0', 'port:65536', 'port:x', 'port:80|x', 'port:8.1'])
+    assert.equal(look(text), 'port needs a number from 1 to 65535', text);
+  assert.equal(look('port>80'), 'port cannot be compared, use port:5432');
+  assert.equal(look('port:'), 'port needs a value, as in port:5432');
+  assert.equal(look('file:x'), 'file needs a path that begins with /');
+  assert.equal(look('socket:0'), 'socket needs the inode of a socket');
+  for (const key of Object.keys(keys)) assert.equal(parseFilter(keyHelp(key, keys), keys).terms[0].error, null, key);
 });

@@ -170,7 +170,7 @@ export function goTo(row: Row): void {
 }
 
 export const isEmpty = computed(
-  () => store.loaded.value && counts.value.matches === 0 && view.query.value.trim() !== '',
+  () => store.loaded.value && counts.value.matches === 0 && view.query.value.trim() !== '' && view.answered.value,
 );
 
 // chosen is the selected row; it changes only when another row object is meant, not

@@ -5,7 +5,6 @@ import { useEffect, useRef } from 'preact/hooks';
 import { announce } from '../announce';
 import { HoldButton, TopBar } from '../bar';
 import { type Column, columnById } from '../columns';
-import { KEYS } from '../filter';
 import { FilterButton, type Filtered, FilterLine } from '../filterline';
 import { lazy } from '../lazy';
 import { Lifetime } from '../life';
@@ -45,7 +44,7 @@ const CopySheet = lazy(async () => (await import('./sheets')).CopySheet);
 const filtered: Filtered = {
   query: view.query,
   open: view.filterOpen,
-  keys: KEYS,
+  keys: view.LIST_KEYS,
   example: 'Filter: name, user:root, cpu>0.5',
 };
 
@@ -91,7 +90,7 @@ export function ListPage(props: { active: boolean }) {
     // What the table shows, and its shape.
     life.add(
       effect(() => {
-        void [store.tick.value, view.query.value, view.sortText.value, view.tree.value, view.kernel.value];
+        void [store.tick.value, view.filter.value, view.sortText.value, view.tree.value, view.kernel.value];
         void [view.selected.value, view.descendants.value, view.exceptions.value, view.collapseAll.value];
         void [dark.value, allCores.value, isLocked()];
         invalidate();
@@ -108,10 +107,14 @@ export function ListPage(props: { active: boolean }) {
     life.add(
       effect(() => {
         const text = view.query.value.trim();
-        const { matches, total } = counts.value;
-        if (text === said) return;
+        if (text === said || !view.answered.value) return;
         said = text;
-        if (text) announce(`${matches} of ${total} processes match`);
+        if (!text) return;
+        // After the frame that puts it into effect.
+        requestAnimationFrame(() => {
+          const { matches, total } = counts.peek();
+          announce(`${matches} of ${total} processes match`);
+        });
       }),
     );
     life.interval(500, () => {

@@ -4,9 +4,10 @@
 import { batch, computed, signal } from '@preact/signals';
 import { type ColumnId, DEFAULT_COLUMNS, parseColumns, parseSort, SETS } from '../columns';
 import type { Row } from '../deltas';
-import { parseFilter } from '../filter';
+import { type Grammar, KEYS, parseFilter, values } from '../filter';
 import { route } from '../route';
 import { isBoolean, kept } from '../settings';
+import { holderKeys } from './holderkeys';
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isWidths = (value: unknown): value is Record<string, number> =>
@@ -35,7 +36,26 @@ export const copyOpen = signal(false);
 export const columnsOpen = signal(false);
 export const filterOpen = signal(false); // narrow: the filter has its own row
 
-export const filter = computed(() => parseFilter(query.value));
+// holders says which processes hold a port, file or socket: "port:80" to what the rows
+// of those are found by. What is not there has not been answered.
+export const holders = signal<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
+export const LIST_KEYS: Grammar = { ...KEYS, ...holderKeys((term) => holders.peek().get(term)) };
+
+export const filter = computed(() => {
+  void holders.value;
+  return parseFilter(query.value, LIST_KEYS);
+});
+
+// asked is what the filter asks the server for, without what it does not understand.
+const askedText = computed(() => {
+  const terms = parseFilter(query.value, LIST_KEYS).terms.filter(
+    (t) => t.key !== null && !t.error && LIST_KEYS[t.key]?.test,
+  );
+  const all = terms.flatMap((t) => values(t.text.slice(t.text.indexOf(':') + 1)).map((v) => `${t.key}:${v}`));
+  return JSON.stringify([...new Set(all)]);
+});
+export const asked = computed(() => JSON.parse(askedText.value) as string[]);
+export const answered = computed(() => asked.value.every((term) => holders.value.has(term)));
 export const sort = computed(() => parseSort(sortText.value) ?? { column: 'cpu' as ColumnId, descending: true });
 export const columns = computed(() => parseColumns(columnText.value));
 

@@ -9,6 +9,7 @@ import { navigate, plainClick, route } from '../route';
 import { store } from '../store';
 import * as view from './state';
 
+const HoldersNote = lazy(async () => (await import('./holders')).HoldersNote);
 const HeldNote = lazy(async () => (await import('./rare')).HeldNote);
 
 // now moves twice a second while the page is seen.
@@ -142,6 +143,7 @@ export function Notes() {
           <span class="note-text">polling: 4 other views are open{state.error !== null && `. ${state.error}`}</span>
         </div>
       )}
+      {view.asked.value.length > 0 && <HoldersNote />}
       {frame.kind !== 'live' && <HeldNote />}
     </>
   );
