@@ -50,7 +50,7 @@ func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
 	c.Capabilities.BPFCPU = s.sensorCapability("cpu")
 	c.Capabilities.BPFIPC = s.sensorCapability("ipc")
 	c.Capabilities.BPFFiles = s.sensorCapability("files")
-	c.Sources.List = sourceOf(s.list.Source())
+	c.Sources = s.sources()
 	if s.runs != nil {
 		if lost := s.runs.Lost(); lost != nil {
 			c.Capabilities.Runs = Capability{Reason: &lost.Message}
@@ -58,6 +58,13 @@ func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
 	}
 	replyValue(w, r, c)
 	return nil
+}
+
+// sources is what each kind of answer is read from now.
+func (s *Server) sources() Sources {
+	sources := s.config.Sources
+	sources.List = sourceOf(s.list.Source())
+	return sources
 }
 
 func sourceOf(s watch.Source) Source {

@@ -79,6 +79,7 @@ func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {
 	e := &exposition{open: acceptsOpenMetrics(r)}
 	s.writeServer(e, own)
 	s.writeHost(e, state)
+	writeSources(e, s.sources())
 	s.writeSensors(e)
 	s.writeStreams(e)
 	s.writeSnapshots(e)
@@ -173,6 +174,19 @@ func (s *Server) writeHost(e *exposition, state *watch.ListState) {
 	e.durations(system.Structures, "scan", "structure")
 	e.family("procinsh_scan_failures", counter, "Scans of the list of processes that failed.")
 	e.count(list.Failed)
+}
+
+// writeSources tells which answers come from the kernel's own tables.
+func writeSources(e *exposition, s Sources) {
+	e.family("procinsh_source", gauge, "1 for what a kind of answer is read from: the kernel's own tables (bpf) or the files of procfs (text).")
+	for _, x := range []struct {
+		name string
+		Source
+	}{{"list", s.List}, {"threads", s.Threads}, {"descriptors", s.Descriptors}, {"maps", s.Maps}} {
+		for _, source := range []string{"bpf", "text"} {
+			e.flag(source == x.Source.Source, "answer", x.name, "source", source)
+		}
+	}
 }
 
 // writeSensors tells of the programs in the kernel.

@@ -83,6 +83,12 @@ func TestMetrics(t *testing.T) {
 		find(t, samples, "procinsh_sensor_state", "sensor", "files", "state", "observing") != 0 {
 		t.Errorf("got %v", samples)
 	}
+	for _, answer := range []string{"list", "threads", "descriptors", "maps"} {
+		bpf, text := find(t, samples, "procinsh_source", "answer", answer, "source", "bpf"), find(t, samples, "procinsh_source", "answer", answer, "source", "text")
+		if bpf+text != 1 || answer == "list" && text != 1 { // this list was given no tables
+			t.Errorf("%s: bpf %v, text %v", answer, bpf, text)
+		}
+	}
 	if scans := find(t, samples, "procinsh_scan_duration_seconds_count", "scan", "list"); scans < 1 || scans > 1+float64(time.Since(began)/scrapeAge) {
 		t.Errorf("%v scans for 9 scrapes in %v", scans, time.Since(began))
 	}

@@ -118,6 +118,8 @@ func TestMetrics(t *testing.T) {
 		`procinsh_streams_open{stream="system"}`:                 func(v float64) bool { return v == 1 },
 		`procinsh_streams_open{stream="process"}`:                func(v float64) bool { return v == 0 },
 		`procinsh_sensor_state{sensor="cpu",state="observing"}`:  func(v float64) bool { return v == 1 },
+		`procinsh_source{answer="list",source="bpf"}`:            func(v float64) bool { return v == 1 },
+		`procinsh_source{answer="list",source="text"}`:           func(v float64) bool { return v == 0 },
 		`procinsh_sensor_available{sensor="files"}`:              func(v float64) bool { return v == 1 },
 		`procinsh_sensor_events_total{sensor="cpu"}`:             func(v float64) bool { return v > 0 },
 		`procinsh_snapshot_pause_seconds_count`:                  func(v float64) bool { return v == 2 },
