@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		spin()
 	case "pingpong":
 		pingPong()
+	case "idle":
+		fmt.Println("ready")
+		io.Copy(io.Discard, os.Stdin)
 	case "tasks":
 		if err := writeTasks(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -19,7 +19,7 @@ const (
 	threadState = 12
 	threadRun   = 16
 
-	taskSize    = 112
+	taskSize    = 168
 	taskPPID    = 24
 	taskThreads = 28
 	taskUID     = 32
@@ -33,6 +33,7 @@ const (
 	taskRSS     = 80
 	taskVMS     = 88
 	taskName    = 96
+	taskMarks   = 112
 
 	nameSize = 16
 )
@@ -55,6 +56,9 @@ type Task struct {
 	Stack         uint64         // where its stack began: another address after exec; 0 without memory
 	RSS, VMS      uint64         // pages; 0 without memory
 	Name          [nameSize]byte // ends at the first NUL
+	// Mark is another number when the file that it executes has another name or directory,
+	// or it has another file, cgroup or terminal. A directory above says nothing here.
+	Mark uint64
 }
 
 // Tasks reads the process list from the kernel's own tables. Not safe for
@@ -204,6 +208,7 @@ func parseTasks(b []byte, tasks []Task, late []lateThread) ([]Task, []lateThread
 			Threads: int32(le.Uint32(r[taskThreads:])), Nice: int32(le.Uint32(r[taskNice:])), Processor: int32(le.Uint32(r[taskCPU:])),
 			Start: le.Uint64(r[taskStart:]), Runtime: run + le.Uint64(r[taskEnded:]), Stack: le.Uint64(r[taskStack:]),
 			RSS: le.Uint64(r[taskRSS:]), VMS: le.Uint64(r[taskVMS:]), Name: [nameSize]byte(r[taskName:]),
+			Mark: mark(r[taskMarks:]),
 		}
 		if n := len(tasks); n == 0 || tasks[n-1].PID < t.PID {
 			tasks = append(tasks, t)
@@ -224,6 +229,16 @@ func parseTasks(b []byte, tasks []Task, late []lateThread) ([]Task, []lateThread
 		}
 	}
 	return tasks, late, nil
+}
+
+// mark makes one number of many. They are addresses of the kernel, which nobody
+// chooses.
+func mark(b []byte) uint64 {
+	sum := uint64(0)
+	for ; len(b) >= 8; b = b[8:] {
+		sum = bits.RotateLeft64((sum^binary.LittleEndian.Uint64(b))*0x9e3779b97f4a7c15, 29) // 2^64 / golden ratio
+	}
+	return sum | 1
 }
 
 func byPID(t Task, pid int32) int { return cmp.Compare(t.PID, pid) }

@@ -4,7 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"syscall"
 	"testing"
@@ -33,6 +38,7 @@ func taskRecord(tgid, tid int32, state uint32, run uint64, rest ...func(b []byte
 }
 
 func TestParseTasks(t *testing.T) {
+	none := mark(make([]byte, taskSize-taskMarks)) // of a record without any
 	whole := taskRecord(7, 7, 1, 5, func(b []byte) {
 		for at, v := range map[int]uint32{taskPPID: 3, taskThreads: 2, taskUID: 1000, taskEUID: 0, taskFlags: 0x400000, taskNice: ^uint32(4), taskCPU: 1} {
 			binary.LittleEndian.PutUint32(b[at:], v)
@@ -45,8 +51,9 @@ func TestParseTasks(t *testing.T) {
 	demo := Task{
 		PID: 7, PPID: 3, State: 'S', Flags: 0x400000, UID: 1000, Threads: 2, Nice: -5, Processor: 1,
 		Start: 123456789, Runtime: 45, Stack: 0x7ffc0000, RSS: 10, VMS: 300, Name: [16]byte{'d', 'e', 'm', 'o'},
+		Mark: none,
 	}
-	plain := func(pid int32, run uint64) Task { return Task{PID: pid, State: 'R', Runtime: run} }
+	plain := func(pid int32, run uint64) Task { return Task{PID: pid, State: 'R', Runtime: run, Mark: none} }
 	with := func(t Task, run uint64) Task { t.Runtime += run; return t }
 	for _, c := range []struct {
 		name    string
@@ -254,6 +261,100 @@ func TestTasksInPIDNamespace(t *testing.T) {
 	if len(list) > 1 || len(list) == 1 && (list[0].PID != 1 || list[0].PPID != 0 || list[0].Threads < 2 || list[0].Runtime == 0) {
 		t.Errorf("process %d is alone in its namespace, which has %+v", cmd.Process.Pid, list)
 	}
+}
+
+// The mark of a process stays while nothing changes, and is another one after each
+// change that its texts show.
+func TestTaskMarks(t *testing.T) {
+	s := openedTasks(t)
+	dir := t.TempDir()
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "program")
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd, out, end := start(t, "idle", func(cmd *exec.Cmd) { cmd.Path = path })
+	if line, err := out.ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	now := func() uint64 {
+		t.Helper()
+		list, err := s.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := find(list, int32(cmd.Process.Pid))
+		if at < 0 {
+			t.Fatalf("process %d is not in the tables", cmd.Process.Pid)
+		}
+		return list[at].Mark
+	}
+	seen := map[uint64]string{now(): "nothing"}
+	if len(seen) != 1 || seen[now()] == "" {
+		t.Error("the mark of a process that sleeps changes")
+	}
+	group := cgroupForTest(t)
+	other := filepath.Join(dir, "other")
+	for _, c := range []struct {
+		name   string
+		change func() error
+	}{
+		{"another name", func() error { return os.Rename(path, path+"2") }},
+		{"a name as long", func() error { return os.Rename(path+"2", path+"3") }},
+		{"another directory", func() error {
+			return errors.Join(os.Mkdir(other, 0o755), os.Rename(path+"3", filepath.Join(other, "program3")))
+		}},
+		{"deleted", func() error { return os.Remove(filepath.Join(other, "program3")) }},
+		{"another cgroup", func() error {
+			return os.WriteFile(filepath.Join(group, "cgroup.procs"), fmt.Append(nil, cmd.Process.Pid), 0)
+		}},
+	} {
+		if err := c.change(); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		m := now()
+		if as := seen[m]; as != "" {
+			t.Errorf("after %s the mark is that of %s", c.name, as)
+		}
+		seen[m] = c.name
+		if now() != m {
+			t.Errorf("after %s the mark changes by itself", c.name)
+		}
+	}
+	end.Close() // so that the cgroup gets empty
+}
+
+// cgroupForTest makes a cgroup of version 2 that goes with the test, once it is empty.
+func cgroupForTest(t *testing.T) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 `).FindSubmatch(mounts)
+	if m == nil {
+		t.Fatal("no cgroup2 mount")
+	}
+	dir, err := os.MkdirTemp(string(m[1]), "procinsh-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			err := os.Remove(dir)
+			if err == nil {
+				return
+			}
+			if time.Now().After(end) {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return dir
 }
 
 // Closing leaves nothing in the kernel.

@@ -67,7 +67,8 @@ func (t *texts) read(p *Process, st *stat, row *Row, turn *turn) (sum uint64, wh
 		}
 		leaving := none == unix.ENOENT || none == unix.ESRCH
 		if number, ok := turn.enter(row); ok {
-			t.readCommand(p)
+			copy(b[:], p.path("cmdline")+"\x00")
+			t.readCommand(p.dir, &b[0])
 			if !turn.leave(number) {
 				return 0, false, ErrLeft
 			}
@@ -86,8 +87,9 @@ func (t *texts) read(p *Process, st *stat, row *Row, turn *turn) (sum uint64, wh
 
 // readCommand reads the first maxListCommandLine bytes of cmdline, and one more
 // that tells whether it is cut.
-func (t *texts) readCommand(p *Process) {
-	fd, err := openAt(p.dir, p.path("cmdline"), unix.O_RDONLY)
+func (t *texts) readCommand(dir int, path *byte) {
+	t.command, t.cut = nil, false
+	fd, err := openRaw(dir, path, unix.O_RDONLY)
 	if err != nil {
 		return
 	}
@@ -95,6 +97,14 @@ func (t *texts) readCommand(p *Process) {
 		t.command, t.cut = b, more
 	}
 	closeFD(fd)
+}
+
+// title hashes the command line.
+func (t *texts) title() uint64 {
+	if t.command == nil {
+		return 0
+	}
+	return maphash.Bytes(t.seed, t.command) | 1
 }
 
 // sum hashes the texts and the numbers that become text. The seed is this

@@ -212,8 +212,12 @@ func (s *Scanner) list() error {
 // in other hands.
 func (s *Scanner) readPID(r *reader, pid int32, t *Task, row *Row, k *known) error {
 	want := s.want
-	if t != nil && r.task(t, s.tasksAt, s.startOffset, want, row, k) {
-		return nil
+	r.mark = 0
+	if t != nil {
+		if whole, err := r.task(t, s.tasksAt, s.startOffset, want, row, k); whole || err != nil {
+			return err
+		}
+		r.mark = t.Mark
 	}
 	var path [16]byte
 	strconv.AppendInt(path[:0], int64(pid), 10)

@@ -19,6 +19,8 @@ type users struct {
 	mtime unix.Timespec
 	size  int64
 	inode uint64
+
+	readings uint64 // how often they were read, or found missing
 }
 
 // refresh looks once whether the file changed. A file that cannot be read leaves
@@ -26,13 +28,17 @@ type users struct {
 func (u *users) refresh() {
 	var st unix.Stat_t
 	if unix.Stat(u.path, &st) != nil {
-		*u = users{path: u.path}
+		if u.names != nil {
+			u.readings++
+		}
+		*u = users{path: u.path, readings: u.readings}
 		return
 	}
 	if u.names != nil && st.Mtim == u.mtime && st.Size == u.size && st.Ino == u.inode {
 		return
 	}
 	u.mtime, u.size, u.inode = st.Mtim, st.Size, st.Ino
+	u.readings++
 	u.names = map[uint32]string{}
 	f, err := os.Open(u.path)
 	if err != nil {

@@ -10,6 +10,10 @@ const (
 	detailsAge = 10 * time.Second        // nobody keeps details longer
 	detailsDue = 8500 * time.Millisecond // read again; with a scan each second no one is late
 	mapsAge    = 5 * time.Second         // map summaries and mappings are not read more often
+
+	// detailsWhole is how old details may grow, but for the command line, while a mark of
+	// the tables says that they are the same.
+	detailsWhole = 5 * time.Minute
 )
 
 // known is what a scanner keeps of one process from scan to scan.
@@ -20,7 +24,11 @@ type known struct {
 	stack     uint64 // field 28 of stat: another one after exec
 	details   *Details
 	sum       uint64 // of the raw texts of details
+	title     uint64 // of the raw command line
+	mark      uint64 // Task.Mark of before details were read; 0 without tables
+	users     uint64 // readings of the names of users before
 	read, due int64  // monotonic ns when details were read, and are due again
+	whole     int64  // when they are due, whatever the mark says
 	space     knownSpace
 }
 
@@ -32,8 +40,9 @@ type reader struct {
 	ask    func() int64 // monotonic; set in tests
 	now    int64        // what it said at the start of the scan
 	begun  time.Time
-	oldest int64 // details read at or before this time would grow too old
-	boot   int64 // ms
+	oldest int64  // details read at or before this time would grow too old
+	mark   uint64 // Task.Mark of the process that is being read; 0 without tables
+	boot   int64  // ms
 
 	ids   ids
 	texts texts   // of details
@@ -110,7 +119,8 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 		*k = known{id: row.ID}
 	}
 	k.ppid = st.ppid
-	stale := k.details == nil || r.now >= k.due || k.read <= r.oldest || st.stack != k.stack || string(st.comm) != k.details.Name
+	stale := k.details == nil || r.due(k) || r.mark != 0 && r.mark != k.mark || r.texts.users.readings != k.users || st.stack != k.stack ||
+		string(st.comm) != k.details.Name
 	if stale {
 		r.texts.comm = append(r.texts.comm[:0], st.comm...) // buf is about to be used again
 	}
@@ -153,7 +163,7 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 		if err := r.details(&st, row, k); err != nil {
 			return err
 		}
-		k.stack, k.uid, k.euid = st.stack, row.UID, row.EUID
+		k.stack, k.uid, k.euid, k.mark, k.users = st.stack, row.UID, row.EUID, r.mark, r.texts.users.readings
 	}
 	row.Details = k.details
 	return r.space(row, &k.space, want)
@@ -191,13 +201,18 @@ func (r *reader) details(st *stat, row *Row, k *known) error {
 	if fresh || whole && sum != k.sum {
 		k.details, k.sum = r.texts.details(st, row), sum
 	}
-	k.read, k.due = r.now, r.now+int64(detailsDue)
+	k.title = r.texts.title()
+	k.read, k.due, k.whole = r.now, r.now+int64(detailsDue), r.now+int64(detailsWhole)
 	if fresh {
 		// Those first seen together are spread over the slices.
 		k.due = r.now + int64(time.Second) + spread(row.ID)%int64(detailsDue-time.Second)
+		k.whole = r.now + spread(row.ID)%int64(detailsWhole)
 	}
 	return nil
 }
+
+// due tells whether details are to be read for their age.
+func (r *reader) due(k *known) bool { return r.now >= k.due || k.read <= r.oldest }
 
 // spread returns a number that looks random and is the same for a process.
 func spread(id ID) int64 {

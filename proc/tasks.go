@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -21,6 +22,9 @@ type Task struct {
 	Stack     uint64        // field 28 of stat
 	RSS, VMS  uint64        // bytes
 	Name      [16]byte      // ends at the first NUL
+	// Mark is another number when the executable's name, directory or file, the cgroup or
+	// the terminal is another; 0: the source cannot tell.
+	Mark uint64
 }
 
 // TaskSource reads the tables.
@@ -100,22 +104,28 @@ func (s *Scanner) taskOf(pid int32) *Task {
 }
 
 // task makes a row of what the tables say, and tells whether that is all: nothing of
-// the texts is due, new or asked for.
-func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *known) bool {
+// the texts is new or asked for.
+//
+// Errors: ErrLeft.
+func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *known) (whole bool, err error) {
 	if (t.State == 'Z' || t.State == 'X') && t.Threads > 1 {
-		return false // it lives on in threads, which have its memory
+		return false, nil // it lives on in threads, which have its memory
 	}
 	start := (t.Start + offset) / nsPerTick
 	id := ID{t.PID, start}
 	kernelThread := t.Flags&flagKernelThread != 0
 	name, _, _ := bytes.Cut(t.Name[:], []byte{0})
+	due := r.due(k)
 	switch {
-	case k.id != id, k.details == nil, r.now >= k.due, k.read <= r.oldest,
+	case k.id != id, k.details == nil,
 		t.Stack != k.stack, t.UID != k.uid, t.EUID != k.euid,
 		!kernelThread && string(name) != k.details.Name, // of a kernel thread stat says more: what a worker does
 		want.IO,
+		due && (kernelThread || t.Mark == 0 || r.now >= k.whole),
+		t.Mark != k.mark,
+		r.texts.users.readings != k.users,
 		(want.Maps || want.Mappings) && (r.now >= k.space.due || k.space.lacks(want)):
-		return false
+		return false, nil
 	}
 	*row = Row{
 		ID: id, UID: t.UID, EUID: t.EUID, State: t.State, KernelThread: kernelThread,
@@ -123,6 +133,32 @@ func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *
 		Threads: t.Threads, Nice: t.Nice, Processor: t.Processor,
 		StartedAt: r.boot + ticksMS(start), Details: k.details,
 	}
+	if due && t.Stack != 0 {
+		if same, err := r.sameTitle(row, k); !same || err != nil {
+			return false, err
+		}
+	}
+	if due {
+		k.read, k.due = r.now, r.now+int64(detailsDue)
+	}
 	k.ppid = t.PPID
-	return r.space(row, &k.space, want) == nil
+	return r.space(row, &k.space, want) == nil, nil
+}
+
+// sameTitle tells whether the process has the command line that is known. The number
+// may be another process's by now: one with that command line changes nothing, any
+// other is read whole.
+func (r *reader) sameTitle(row *Row, k *known) (bool, error) {
+	number, ok := r.turn.enter(row)
+	if !ok {
+		return false, nil
+	}
+	var path [pathPart]byte
+	copy(path[len(strconv.AppendInt(path[:0], int64(row.ID.PID), 10)):], "/cmdline")
+	r.texts.readCommand(r.fs.dir, &path[0])
+	title := r.texts.title()
+	if !r.turn.leave(number) {
+		return false, ErrLeft
+	}
+	return title == k.title, nil
 }

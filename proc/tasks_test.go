@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -25,7 +26,7 @@ func (f *fakeTables) ReadTasks() ([]Task, error) {
 func threadsTask() Task {
 	t := Task{
 		PID: 25564, State: 'S', Threads: 3, Processor: 1, Start: 177957*nsPerTick + 5, Runtime: 1879 * time.Millisecond,
-		RSS: 1 << 20, VMS: 2 << 20,
+		RSS: 1 << 20, VMS: 2 << 20, Mark: 5,
 	}
 	copy(t.Name[:], "threads")
 	return t
@@ -33,10 +34,10 @@ func threadsTask() Task {
 
 func TestScanTables(t *testing.T) {
 	id := ID{25564, 177957}
-	var stack uint64
 	for _, c := range []struct {
 		name   string
 		change func(task *Task, at *time.Duration)
+		title  string // another command line
 		want   Want
 		tables bool // the row is theirs
 		gone   bool
@@ -49,24 +50,31 @@ func TestScanTables(t *testing.T) {
 		{name: "another program", change: func(k *Task, _ *time.Duration) { k.Stack++ }},
 		{name: "another start", change: func(k *Task, _ *time.Duration) { k.Start += nsPerTick }},
 		{name: "leader has ended", change: func(k *Task, _ *time.Duration) { k.State = 'Z' }},
-		{name: "details are old", change: func(_ *Task, at *time.Duration) { *at += detailsAge }},
+		{name: "details are old, and the same", change: func(_ *Task, at *time.Duration) { *at += detailsAge }, tables: true},
+		{name: "details are old, without a mark", change: func(k *Task, at *time.Duration) { k.Mark, *at = 0, *at+detailsAge }},
+		{name: "details are older than a mark is trusted", change: func(_ *Task, at *time.Duration) { *at += detailsWhole }},
+		{name: "another mark", change: func(k *Task, _ *time.Duration) { k.Mark++ }},
+		{name: "another title", title: "threads: busy", change: func(_ *Task, at *time.Duration) { *at += detailsAge }},
 		{name: "io", want: Want{IO: true}},
 		{name: "maps", want: Want{Maps: true}},
 		{name: "hidden", change: func(k *Task, _ *time.Duration) { k.PID = 30000 }, gone: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, at := scannerOf(t, openFixture(t, "threads"))
+			mount := copyFixture(t, "threads")
+			s, at := scannerOf(t, openTree(t, mount))
 			task := threadsTask()
-			task.Stack = stack
 			f := &fakeTables{tasks: []Task{task}}
 			s.ReadFrom(f)
 			rows := scan(t, s, Want{})
 			if len(rows) != 1 || rows[0].ID != id || rows[0].RSS == task.RSS {
 				t.Fatalf("first scan: %+v", rows)
 			}
-			f.tasks[0].Stack = s.known[0].stack
+			f.tasks[0].Stack, s.known[0].whole = s.known[0].stack, int64(*at+detailsWhole)
 			if c.change != nil {
 				c.change(&f.tasks[0], at)
+			}
+			if c.title != "" {
+				writeFiles(t, filepath.Join(mount, "25564"), map[string]string{"cmdline": c.title})
 			}
 			if c.gone {
 				*at += hiddenAge
@@ -76,6 +84,9 @@ func TestScanTables(t *testing.T) {
 				t.Fatalf("%d rows after %d readings: %v", len(rows), f.reads, s.TablesError())
 			}
 			got, now := rows[0], f.tasks[0]
+			if c.title != "" && !slices.Equal(got.Details.CommandLine, []string{c.title}) {
+				t.Errorf("command line %q", got.Details.CommandLine)
+			}
 			if got.ID != id || got.Details == nil || got.Details.Name != "threads" {
 				t.Errorf("row %+v", got)
 			}

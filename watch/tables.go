@@ -157,7 +157,7 @@ func (k *kernelTables) ReadTasks() ([]proc.Task, error) {
 			PID: t.PID, PPID: t.PPID, State: t.State, Flags: t.Flags,
 			UID: t.UID, EUID: t.EUID, Threads: t.Threads, Nice: t.Nice, Processor: t.Processor,
 			Start: t.Start, Runtime: time.Duration(t.Runtime), Stack: t.Stack,
-			RSS: t.RSS * pageSize, VMS: t.VMS * pageSize, Name: t.Name,
+			RSS: t.RSS * pageSize, VMS: t.VMS * pageSize, Name: t.Name, Mark: t.Mark,
 		})
 	}
 	return k.rows, nil

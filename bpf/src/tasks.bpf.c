@@ -33,9 +33,26 @@ struct cred___list {
 	struct kuid euid;
 };
 
+struct tty_struct;
+
 struct signal_struct {
 	int nr_threads;
 	u64 sum_sched_runtime;
+	struct tty_struct *tty;
+};
+
+struct cgroup;
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct qstr___list {
+	u64 hash_len;
+};
+
+struct dentry___list {
+	struct qstr___list d_name;
 };
 
 struct atomic_long {
@@ -55,6 +72,7 @@ struct mm_rss_stat {
 struct mm_struct {
 	unsigned long total_vm;
 	unsigned long start_stack;
+	struct file *exe_file;
 	struct percpu_counter rss_stat[4];
 };
 
@@ -81,6 +99,7 @@ struct task_struct___list {
 	struct cred___list *real_cred;
 	struct signal_struct *signal;
 	struct mm_struct *mm;
+	struct css_set *cgroups;
 	struct thread_info___516 thread_info;
 };
 
@@ -132,6 +151,11 @@ struct task_record {
 	s64 rss;   /* pages */
 	u64 vms;   /* pages */
 	char comm[16];
+	/* What another path of the executable, another cgroup and another terminal would change. As they are: the verifier
+	 * lets nobody calculate with pointers. */
+	void *exe, *exe_parent;
+	u64 exe_name, exe_hashed; /* not hashed: deleted */
+	void *set, *group, *tty;
 };
 
 /* find_offsets compares a per-CPU map's pointer with the addresses of its elements: this works where the kernel tells no
@@ -242,6 +266,24 @@ INLINE bool fill(struct task_record *r, struct task_struct___list *t)
 	r->pad = 0;
 	r->start = t->start_boottime;
 	__builtin_memcpy(r->comm, t->comm, sizeof(r->comm));
+	r->tty = signal ? signal->tty : 0;
+	r->set = r->group = 0;
+	if (core_field_exists(t->cgroups) && t->cgroups) {
+		r->set = t->cgroups;
+		r->group = t->cgroups->dfl_cgrp;
+	}
+	r->exe = r->exe_parent = 0;
+	r->exe_name = r->exe_hashed = 0;
+	if (mm && mm->exe_file) {
+		struct dentry *d = mm->exe_file->f_path.dentry;
+
+		r->exe = d;
+		if (d) {
+			r->exe_parent = d->d_parent;
+			r->exe_name = ((struct dentry___list *)d)->d_name.hash_len;
+			r->exe_hashed = d->d_hash.pprev != 0;
+		}
+	}
 	if (!mm) {
 		r->rss = 0;
 		r->vms = r->stack = 0;
