@@ -25,7 +25,7 @@ func Demangle(name string) string {
 		base, suffix = name[:i], name[i:]
 	}
 	out, err := demangle.ToString(base, demangle.MaxLength(demangledBits))
-	if err != nil {
+	if err != nil || out == "" { // a Rust name of nothing but its hash
 		return name
 	}
 	if len(out) >= maxDemangled {
