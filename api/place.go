@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+
+	"golang.org/x/sys/unix"
 )
 
 // place is where connections come in.
@@ -58,7 +60,26 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		endStalled(tcp)
+	}
 	return &conn{Conn: c, peers: l.peers, at: l.at}, nil
+}
+
+// endStalled makes the kernel end a connection whose client takes nothing for
+// writeTimeout. A deadline for writing begins only when the kernel's buffer is full,
+// which small events may take hours for. Without it, that deadline stands.
+//
+// Source: TCP_USER_TIMEOUT, tcp(7), 2.6.37; of a closed window tcp_probe_timer of
+// net/ipv4/tcp_timer.c.
+func endStalled(c *net.TCPConn) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	raw.Control(func(fd uintptr) {
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(writeTimeout.Milliseconds()))
+	})
 }
 
 type connKey struct{}

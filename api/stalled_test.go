@@ -2,6 +2,7 @@ package api
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"procinsh/watch"
 )
@@ -74,7 +77,7 @@ func TestStalledReaders(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 			}
-			if took := time.Since(began); took < writeTimeout {
+			if took := time.Since(began); took < writeTimeout-time.Second {
 				t.Errorf("the place was free after %v, want %v for who reads slowly", took, writeTimeout)
 			}
 			if _, err := io.Copy(io.Discard, stalled.Body); err == nil {
@@ -91,4 +94,33 @@ func mustRequest(t *testing.T, url string) *http.Request {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// Every TCP connection has the kernel's own limit for a client that takes nothing.
+func TestEndOfStalledConnections(t *testing.T) {
+	t.Parallel()
+	inner := listenTCP(t)
+	defer inner.Close()
+	go func() {
+		if c, err := net.Dial("tcp", inner.Addr().String()); err == nil {
+			defer c.Close()
+			io.Copy(io.Discard, c)
+		}
+	}()
+	c, err := listener{Listener: inner}.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	raw, err := c.(*conn).Conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got int
+	if err := errors.Join(raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) }), err); err != nil {
+		t.Fatal(err)
+	}
+	if time.Duration(got)*time.Millisecond != writeTimeout {
+		t.Errorf("TCP_USER_TIMEOUT is %d ms", got)
+	}
 }

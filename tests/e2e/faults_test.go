@@ -191,7 +191,7 @@ func TestClientsThatVanish(t *testing.T) {
 	viewer.close()
 	closeStalled()
 	s.settled(before)
-	s.quiet("level=WARN", 1) // of a peer that nobody knows
+	s.quiet("level=WARN", 2) // of a peer that nobody knows, and of many connections
 	if a := s.get("/healthz"); a.status != 200 {
 		t.Errorf("healthz: %v", a)
 	}
