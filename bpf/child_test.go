@@ -40,6 +40,17 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+	case "descriptors", "descriptor numbers":
+		do := holdDescriptors
+		if r == "descriptor numbers" {
+			do = countNumbers
+		}
+		if err := do(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case "leaderless":
+		leaveLeader()
 	case "status", "rows", "held":
 		if err := watchFromElsewhere(r); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -60,6 +71,26 @@ func spin() {
 	}
 	fmt.Println("ready")
 	io.Copy(io.Discard, os.Stdin)
+}
+
+// The first goroutine of this one keeps the first thread, which init runs on.
+func init() {
+	if os.Getenv(role) == "leaderless" {
+		runtime.LockOSThread()
+	}
+}
+
+// leaveLeader ends the first thread of the process; the others go on until it is killed.
+func leaveLeader() {
+	go func() {
+		for b := []byte(nil); !strings.Contains(string(b), ") Z "); time.Sleep(time.Millisecond) {
+			b, _ = os.ReadFile("/proc/self/stat")
+		}
+		fmt.Println("ready")
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
 }
 
 // pingPong sends a byte to and fro between two threads until it is killed.

@@ -8,6 +8,9 @@ import _ "embed"
 //go:embed obj/cpu.o
 var cpuObject []byte
 
+//go:embed obj/descriptors.o
+var descriptorsObject []byte
+
 //go:embed obj/io.o
 var ioObject []byte
 

@@ -55,6 +55,7 @@ static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 fl
 enum bpf_func_id {
 	BPF_FUNC_get_current_task_btf = 158, /* 5.11 */
 	BPF_FUNC_task_pt_regs = 175,	     /* 5.15 */
+	BPF_FUNC_skc_to_unix_sock = 178,     /* 5.16 */
 };
 
 /* CO-RE: the loader replaces these by what the running kernel's BTF says. */
