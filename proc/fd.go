@@ -85,6 +85,14 @@ type DescriptorScanner struct {
 
 	conns *connections // of ScanConnections
 
+	// Of both, with tables.
+	source    DescriptorSource
+	sourceErr error
+	listed    map[int32]struct{} // processes that the tables have
+	inet      []inetSocket       // connected sockets, of ScanHost
+	pairs     map[inetKey]uint64 // to the inode; likewise
+	anonymous anonymous
+
 	// One reading.
 	own                              []ownDescriptor
 	ownEnd, deadline                 time.Time
@@ -101,9 +109,9 @@ type DescriptorScanner struct {
 // NewDescriptorScanner returns a scanner.
 func (fs *FS) NewDescriptorScanner() *DescriptorScanner {
 	s := &DescriptorScanner{
-		fs: fs, live: fs.isProc(), ownNumbers: fs.ownNumbers(),
+		fs: fs, live: fs.isProc(), anonymous: anonymousDevices(), ownNumbers: fs.ownNumbers(),
 		info: make([]byte, 4096), diag: make([]byte, diagBuffer),
-		flags: map[uint64][]string{}, ends: map[pair]uint64{}, hostIndex: map[ID]int32{},
+		flags: map[uint64][]string{}, ends: map[pair]uint64{}, hostIndex: map[ID]int32{}, listed: map[int32]struct{}{}, pairs: map[inetKey]uint64{},
 	}
 	s.walk = hostWalk{fs: fs, dents: make([]byte, walkRest), link: make([]byte, 4096)}
 	return s
@@ -218,7 +226,7 @@ func (s *DescriptorScanner) search(p *Process, warn func(string)) error {
 	if err := w.run(s.visit); err != nil {
 		return err
 	}
-	for _, text := range w.warnings(HostLimits{maxDescriptors, maxDescriptorTime}) {
+	for _, text := range w.warnings(HostLimits{Descriptors: maxDescriptors, Time: maxDescriptorTime}) {
 		warn("peers and holders may be missing: " + text)
 	}
 	return nil

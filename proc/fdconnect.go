@@ -68,18 +68,22 @@ func (e *ConnectionEnd) CanWrite() bool { return e.Access == dirWrite || e.Acces
 // connections is what a scan of them keeps from one to the next.
 type connections struct {
 	out     HostConnections
-	objects map[objectKey]int32
-	ends    map[endKey]int32
-	peers   map[uint64]uint64 // inode of a UNIX socket to that of its peer
-	pairs   map[inetKey]int32 // connected socket to its object
+	sockets inodeTable
+	pipes   inodeTable
+	named   map[objectKey]int32 // FIFOs
+	last    []int32             // of each object the end that came last
+	peers   map[uint64]uint64   // inode of a UNIX socket to that of its peer
+	pairs   map[inetKey]int32   // connected socket to its object
 
-	pipeDev, socketDev uint64 // st_dev of pipefs and sockfs
+	fifos  map[objectKey]objectKey // of the tables, as the kernel and as stat(2) names it
+	vsocks []vsockHolder           // of the tables
+
+	anonymous
 }
 
-type endKey struct {
-	object, process int32
-	access          uint8
-}
+// anonymous are the devices of what has no name in a file system: st_dev of pipefs and
+// sockfs.
+type anonymous struct{ pipeDev, socketDev uint64 }
 
 // ScanConnections lists who holds which pipe, FIFO and socket, and joins each
 // socket with its other end.
@@ -91,28 +95,30 @@ type endKey struct {
 // Errors: those of reading the mount.
 // Effect: none on any process. Nothing is read from a descriptor, and no remote
 // file system is asked.
-// Source: /proc/PID/fd, whose links have the access of a descriptor as their mode
-// (tid_fd_update_inode in fs/proc/fd.c); sock_diag(7); /proc/PID/net where that is
-// refused.
+// Source: the kernel's own tables after ReadFrom. Else /proc/PID/fd, whose links have
+// the access of a descriptor as their mode (tid_fd_update_inode in fs/proc/fd.c);
+// sock_diag(7); /proc/PID/net where that is refused.
 func (s *DescriptorScanner) ScanConnections(limits HostLimits) (*HostConnections, error) {
-	if limits.Descriptors <= 0 {
-		limits.Descriptors = maxDescriptors
-	}
-	if limits.Time <= 0 {
-		limits.Time = maxDescriptorTime
-	}
+	limits.complete()
 	c := s.beginConnections()
 	began := time.Now()
 	// The tables of sockets, and putting it all together, need their part of the time.
 	s.deadline = began.Add(limits.Time * 7 / 8)
 	w := &s.walk
 	w.begin(0, limits.Descriptors, began.Add(limits.Time*5/8))
-	if err := w.run(s.keepConnection); err != nil {
+	var read tableReading
+	if s.source != nil {
+		if s.sourceErr = s.readConnections(limits, &read); s.sourceErr != nil {
+			s.source = nil
+			return s.ScanConnections(limits)
+		}
+		w.visitListed(s.keepConnection)
+	} else if err := w.run(s.keepConnection); err != nil {
 		return nil, err
 	}
-	c.out.Descriptors, c.out.Inspected = w.looked, w.processes
+	c.out.Descriptors, c.out.Inspected = read.looked+w.looked, read.processes+w.processes
 	s.joinConnections()
-	c.out.Warnings = append(c.out.Warnings, w.warnings(limits)...)
+	c.out.Warnings = append(c.out.Warnings, read.warnings(w, limits)...)
 	c.sortEnds()
 	s.tables.forget()
 	return &c.out, nil
@@ -120,39 +126,42 @@ func (s *DescriptorScanner) ScanConnections(limits HostLimits) (*HostConnections
 
 func (s *DescriptorScanner) beginConnections() *connections {
 	if s.conns == nil {
-		s.conns = &connections{objects: map[objectKey]int32{}, ends: map[endKey]int32{}, peers: map[uint64]uint64{}, pairs: map[inetKey]int32{}}
-		s.conns.pipeDev, s.conns.socketDev = anonymousDevices()
+		s.conns = &connections{named: map[objectKey]int32{}, peers: map[uint64]uint64{}, pairs: map[inetKey]int32{}, fifos: map[objectKey]objectKey{}}
+		s.conns.anonymous = s.anonymous
 	}
 	c := s.conns
 	o := &c.out
 	clear(o.Objects) // let go of the texts
 	o.Processes, o.Objects, o.Ends, o.Warnings = o.Processes[:0], o.Objects[:0], o.Ends[:0], nil
-	clear(c.objects)
-	clear(c.ends)
+	c.sockets.reset(c.sockets.used) // as many as the scan before had
+	c.pipes.reset(c.pipes.used)
+	clear(c.named)
+	c.last = c.last[:0]
 	clear(c.peers)
+	c.vsocks = c.vsocks[:0]
 	s.turn, s.turnKnown = 0, false
 	clear(s.hostIndex)
 	return c
 }
 
 // anonymousDevices asks an own pipe and an own socket for the device of theirs.
-func anonymousDevices() (pipe, socket uint64) {
+func anonymousDevices() (a anonymous) {
 	var st unix.Stat_t
 	var ends [2]int
 	if unix.Pipe2(ends[:], unix.O_CLOEXEC) == nil {
 		if unix.Fstat(ends[0], &st) == nil {
-			pipe = st.Dev
+			a.pipeDev = st.Dev
 		}
 		closeFD(ends[0])
 		closeFD(ends[1])
 	}
 	if fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
 		if unix.Fstat(fd, &st) == nil {
-			socket = st.Dev
+			a.socketDev = st.Dev
 		}
 		closeFD(fd)
 	}
-	return pipe, socket
+	return a
 }
 
 // keepConnection adds a visited descriptor to the ends of its object.
@@ -161,19 +170,18 @@ func (s *DescriptorScanner) keepConnection(v *visited) {
 	class, inode := classifyLink(v.link)
 	key := objectKey{class: class, inode: inode}
 	access := uint8(dirBoth) // every socket is open for both, sock_alloc_file in net/socket.c
-	kind := FDSocket
 	switch class {
 	case linkSocket:
 		key.device = c.socketDev
 	case linkPipe:
-		kind, key.device = FDPipe, c.pipeDev
+		key.device = c.pipeDev
 		access = linkAccess(v)
 	case linkPath:
 		var st unix.Statx_t
 		if statxRaw(v.dir, &v.name[0], &st) != nil || uint32(st.Mode)&unix.S_IFMT != unix.S_IFIFO {
 			return
 		}
-		kind, key.inode, key.device = FDFIFO, st.Ino, unix.Mkdev(st.Dev_major, st.Dev_minor)
+		key.inode, key.device = st.Ino, unix.Mkdev(st.Dev_major, st.Dev_minor)
 		access = linkAccess(v)
 	default:
 		return
@@ -182,28 +190,53 @@ func (s *DescriptorScanner) keepConnection(v *visited) {
 	if !ok || key.inode == 0 {
 		return
 	}
-	at, known := c.objects[key]
-	if !known {
-		at = int32(len(c.out.Objects))
-		c.objects[key] = at
-		o := HostObject{Kind: kind, Device: key.device, Inode: key.inode, Peer: -1}
-		if kind == FDFIFO {
-			o.Path = string(v.link)
-		}
-		c.out.Objects = append(c.out.Objects, o)
+	at, fresh := c.object(key)
+	if fresh && class == linkPath {
+		c.out.Objects[at].Path = string(v.link)
 	}
-	if p := &c.out.Processes[process]; kind == FDSocket && p.namespace == (nsID{}) {
+	if p := &c.out.Processes[process]; class == linkSocket && p.namespace == (nsID{}) && (fresh || s.source == nil) {
 		p.namespace, _ = namespaceAt(v.dir, v.up+"ns/net")
 	}
-	e, known := c.ends[endKey{at, process, access}]
-	if !known {
-		c.ends[endKey{at, process, access}] = int32(len(c.out.Ends))
-		c.out.Ends = append(c.out.Ends, ConnectionEnd{Process: process, FD: v.fd, Count: 1, Access: access, object: at})
-		return
+	c.hold(at, process, access, v.fd)
+}
+
+// object returns the index of the object with this key, and whether it is new.
+func (c *connections) object(key objectKey) (at int32, fresh bool) {
+	at, known := int32(len(c.out.Objects)), false
+	kind := FDSocket
+	switch key.class {
+	case linkSocket:
+		at, known = c.sockets.add(key.inode, at)
+	case linkPipe:
+		kind = FDPipe
+		at, known = c.pipes.add(key.inode, at)
+	default:
+		kind = FDFIFO
+		if before, ok := c.named[key]; ok {
+			at, known = before, true
+		} else {
+			c.named[key] = at
+		}
 	}
-	end := &c.out.Ends[e]
-	end.Count++
-	end.FD = min(end.FD, v.fd)
+	if !known {
+		c.out.Objects = append(c.out.Objects, HostObject{Kind: kind, Device: key.device, Inode: key.inode, Peer: -1})
+		c.last = append(c.last, -1)
+	}
+	return at, !known
+}
+
+// hold notes a descriptor of an object. What a process holds of one with one access is
+// one end when sortEnds is done, here that is so for those that come one after another.
+func (c *connections) hold(at, process int32, access uint8, fd int32) {
+	if i := c.last[at]; i >= 0 {
+		if e := &c.out.Ends[i]; e.Process == process && e.Access == access {
+			e.Count++
+			e.FD = min(e.FD, fd)
+			return
+		}
+	}
+	c.last[at] = int32(len(c.out.Ends))
+	c.out.Ends = append(c.out.Ends, ConnectionEnd{Process: process, FD: fd, Count: 1, Access: access, object: at})
 }
 
 // connectionProcess returns the index of the process that the walk is at.
@@ -252,39 +285,76 @@ func linkAccess(v *visited) uint8 {
 // sortEnds puts objects and ends in order.
 func (c *connections) sortEnds() {
 	o := &c.out
-	order := make([]int32, len(o.Objects))
+	order := make([]objectOrder, len(o.Objects))
 	for i := range order {
-		order[i] = int32(i)
+		x := &o.Objects[i]
+		order[i] = objectOrder{x.Kind, x.Device, x.Inode, int32(i)}
 	}
-	slices.SortFunc(order, func(i, j int32) int {
-		a, b := &o.Objects[i], &o.Objects[j]
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Inode, b.Inode))
+	slices.SortFunc(order, func(a, b objectOrder) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.device, b.device), cmp.Compare(a.inode, b.inode))
 	})
 	place := make([]int32, len(order))
 	sorted := make([]HostObject, len(order))
-	for at, i := range order {
-		place[i], sorted[at] = int32(at), o.Objects[i]
+	for to := range order {
+		from := order[to].at
+		place[from], sorted[to] = int32(to), o.Objects[from]
 	}
 	for i := range sorted {
 		if p := sorted[i].Peer; p >= 0 {
 			sorted[i].Peer = place[p]
 		}
 	}
+	o.Objects = sorted
+	o.Ends = c.gather(place)
+}
+
+type objectOrder struct {
+	kind          string
+	device, inode uint64
+	at            int32
+}
+
+// gather returns the ends in the order of their objects, which are where place says,
+// and tells the objects which are theirs.
+func (c *connections) gather(place []int32) []ConnectionEnd {
+	o := &c.out
 	for i := range o.Ends {
-		o.Ends[i].object = place[o.Ends[i].object]
+		e := &o.Ends[i]
+		e.object = place[e.object]
+		o.Objects[e.object].Count++
 	}
-	slices.SortFunc(o.Ends, func(a, b ConnectionEnd) int {
-		return cmp.Or(cmp.Compare(a.object, b.object),
-			cmp.Compare(o.Processes[a.Process].ID.PID, o.Processes[b.Process].ID.PID),
-			cmp.Compare(o.Processes[a.Process].ID.StartTicks, o.Processes[b.Process].ID.StartTicks),
-			cmp.Compare(a.Access, b.Access))
-	})
+	next := int32(0)
+	for i := range o.Objects {
+		x := &o.Objects[i]
+		x.First, next = next, next+x.Count
+		x.Count = 0
+	}
+	ends := make([]ConnectionEnd, len(o.Ends))
 	for i := range o.Ends {
-		x := &sorted[o.Ends[i].object]
-		if x.Count == 0 {
-			x.First = int32(i)
-		}
+		x := &o.Objects[o.Ends[i].object]
+		ends[x.First+x.Count] = o.Ends[i]
 		x.Count++
 	}
-	o.Objects = sorted
+	compare := func(a, b ConnectionEnd) int {
+		x, y := o.Processes[a.Process].ID, o.Processes[b.Process].ID
+		return cmp.Or(cmp.Compare(x.PID, y.PID), cmp.Compare(x.StartTicks, y.StartTicks), cmp.Compare(a.Access, b.Access))
+	}
+	kept := int32(0)
+	for i := range o.Objects {
+		x := &o.Objects[i]
+		own := ends[x.First : x.First+x.Count]
+		slices.SortFunc(own, compare)
+		x.First = kept
+		for _, e := range own {
+			if kept > x.First && compare(ends[kept-1], e) == 0 {
+				l := &ends[kept-1]
+				l.FD, l.Count = min(l.FD, e.FD), l.Count+e.Count
+				continue
+			}
+			ends[kept] = e
+			kept++
+		}
+		x.Count = kept - x.First
+	}
+	return ends[:kept]
 }

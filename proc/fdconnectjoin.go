@@ -15,6 +15,7 @@ func (s *DescriptorScanner) joinConnections() {
 	c := s.conns
 	seen := map[nsID]bool{}
 	var problems namespaceProblems
+	s.joinVsocks(&problems)
 	for i := range c.out.Processes {
 		p := &c.out.Processes[i]
 		if p.namespace == (nsID{}) || seen[p.namespace] {
@@ -24,7 +25,7 @@ func (s *DescriptorScanner) joinConnections() {
 			break
 		}
 		seen[p.namespace] = true
-		s.joinConnectionsOf(p, &problems)
+		s.joinConnectionsOf(p, wantAll, &problems)
 	}
 	for inode, peer := range c.peers {
 		at, ok := c.socket(inode)
@@ -62,15 +63,17 @@ func (p *namespaceProblems) warnings() (list []string) {
 	return list
 }
 
-// joinConnectionsOf reads the tables of the namespace that p is in.
-func (s *DescriptorScanner) joinConnectionsOf(p *HostProcess, problems *namespaceProblems) {
-	if !s.readNamespace(p, wantAll, problems) {
-		return
+// joinConnectionsOf reads those tables of the namespace that p is in which are wanted.
+func (s *DescriptorScanner) joinConnectionsOf(p *HostProcess, want int, problems *namespaceProblems) {
+	if s.readNamespace(p, want, problems) {
+		s.conns.take(&s.tables)
 	}
-	t := &s.tables
-	s.conns.takeInet(t.inet)
-	s.conns.takeUnix(t.unix, t.text)
-	s.conns.takePlain(t.plain)
+}
+
+func (c *connections) take(t *socketTables) {
+	c.takeInet(t.inet)
+	c.takeUnix(t.unix, t.text)
+	c.takePlain(t.plain)
 }
 
 // readNamespace reads those tables of the network namespace that p is in which are
@@ -93,7 +96,7 @@ func (s *DescriptorScanner) readNamespace(p *HostProcess, want int, problems *na
 		}
 	}()
 	t := &s.tables
-	t.inet, t.unix, t.plain, t.names, t.full, t.text = t.inet[:0], t.unix[:0], t.plain[:0], t.names[:0], false, false
+	t.reset()
 	for _, source := range tableSources {
 		if source.want&want == 0 {
 			continue
@@ -147,11 +150,10 @@ func (s *DescriptorScanner) diagOf(p *HostProcess) (*diagConn, error) {
 }
 
 func (c *connections) socket(inode uint64) (int32, bool) {
-	at, ok := c.objects[objectKey{class: linkSocket, inode: inode, device: c.socketDev}]
-	return at, ok
+	return c.sockets.get(inode)
 }
 
-// takeInet fills in the sockets of one namespace and pairs those that have each
+// takeInet fills in sockets, of one namespace or each with its own, and pairs those that have each
 // other's addresses.
 func (c *connections) takeInet(rows []inetSocket) {
 	clear(c.pairs)
@@ -171,7 +173,7 @@ func (c *connections) takeInet(rows []inetSocket) {
 			continue
 		}
 		info.RemoteIP = netip.AddrFrom16(row.remote).Unmap()
-		mine, far := inetKey{row.pair, row.transport.wire()}, inetKey{row.reversed(), row.transport.wire()}
+		mine, far := inetKey{row.pair, row.transport.wire(), row.namespace}, inetKey{row.reversed(), row.transport.wire(), row.namespace}
 		if other, ok := c.pairs[far]; ok && other != at {
 			c.pair(at, other)
 			c.pair(other, at)
@@ -242,9 +244,9 @@ func (c *connections) takePlain(rows []plainSocket) {
 // describe is what a row says of its socket; the other end of a UNIX socket is in
 // another row.
 func (s *inetSocket) describe() *HostSocket {
-	h := &HostSocket{
-		Protocol: Some(s.protocol()), LocalKind: Some(LocalInet), Local: Some(s.end(s.local, s.localPort)),
-		State: stateName(s.state, s.transport.wire() == transportTCP || s.transport == transportSCTP),
+	h := &HostSocket{Protocol: Some(s.protocol()), State: stateName(s.state, s.transport.wire() == transportTCP || s.transport == transportSCTP)}
+	if s.bound() {
+		h.LocalKind, h.Local = Some(LocalInet), Some(s.end(s.local, s.localPort))
 	}
 	if s.connected() {
 		h.Remote = Some(s.end(s.remote, s.remotePort))
@@ -270,12 +272,20 @@ func (s *plainSocket) describe() *HostSocket {
 		h.Protocol = Some(ProtocolPacket)
 	case unix.AF_VSOCK:
 		h.Protocol, h.State = Some(ProtocolVsock), stateName(s.state, true)
+		if s.noAddress {
+			break
+		}
 		h.Local = Some(vsockEnd(s.local))
 		if s.state == tcpEstablished {
 			h.Remote = Some(vsockEnd(s.remote))
 		}
 	}
 	return h
+}
+
+// reset empties the tables.
+func (t *socketTables) reset() {
+	t.inet, t.unix, t.plain, t.names, t.full, t.text = t.inet[:0], t.unix[:0], t.plain[:0], t.names[:0], false, false
 }
 
 // forget lets go of tables that one large namespace made large.

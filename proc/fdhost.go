@@ -10,8 +10,21 @@ import (
 
 // HostLimits bounds a scan of the whole host. Zero is the limit of a reading.
 type HostLimits struct {
-	Descriptors int           // looked at
-	Time        time.Duration // from the start of the scan
+	Descriptors      int           // looked at in the texts
+	TableDescriptors int           // looked at in the kernel's tables
+	Time             time.Duration // from the start of the scan
+}
+
+func (l *HostLimits) complete() {
+	if l.Descriptors <= 0 {
+		l.Descriptors = maxDescriptors
+	}
+	if l.TableDescriptors <= 0 {
+		l.TableDescriptors = maxTableDescriptors
+	}
+	if l.Time <= 0 {
+		l.Time = maxDescriptorTime
+	}
 }
 
 // HostDescriptors is every descriptor of every process, each socket joined with
@@ -69,14 +82,10 @@ func (h *HostDescriptors) Target(row int) string {
 // warnings.
 // Errors: those of reading the mount.
 // Effect: none on any process.
-// Source: /proc/PID/fd, sock_diag(7).
+// Source: the kernel's own tables after ReadFrom, if they tell paths; else
+// /proc/PID/fd, sock_diag(7).
 func (s *DescriptorScanner) ScanHost(limits HostLimits) (*HostDescriptors, error) {
-	if limits.Descriptors <= 0 {
-		limits.Descriptors = maxDescriptors
-	}
-	if limits.Time <= 0 {
-		limits.Time = maxDescriptorTime
-	}
+	limits.complete()
 	if s.host == nil {
 		s.host = &HostDescriptors{}
 	}
@@ -87,11 +96,18 @@ func (s *DescriptorScanner) ScanHost(limits HostLimits) (*HostDescriptors, error
 	deadline := time.Now().Add(limits.Time)
 	w := &s.walk
 	w.begin(0, limits.Descriptors, deadline)
-	if err := w.run(s.keep); err != nil {
+	var read tableReading
+	if s.source != nil && s.source.TellsPaths() {
+		if s.sourceErr = s.readHost(limits, &read); s.sourceErr != nil {
+			s.source = nil
+			return s.ScanHost(limits)
+		}
+		w.visitListed(s.keep)
+	} else if err := w.run(s.keep); err != nil {
 		return nil, err
 	}
 	s.joinHost(deadline)
-	h.Warnings = append(h.Warnings, w.warnings(limits)...)
+	h.Warnings = append(h.Warnings, read.warnings(w, limits)...)
 	return h, nil
 }
 
@@ -139,6 +155,7 @@ func (s *DescriptorScanner) joinHost(deadline time.Time) {
 			s.sockets.put(d.Inode, int32(i))
 		}
 	}
+	s.joinTables()
 	seen := map[nsID]bool{}
 	refused, more, full := 0, false, false
 	for i := range h.Processes {
@@ -254,10 +271,11 @@ func (s *DescriptorScanner) tie(inode, peer uint64) {
 	}
 }
 
-// inodeTable maps inodes to rows: open addressing, sized once for a scan.
+// inodeTable maps inodes to rows: open addressing.
 type inodeTable struct {
 	slots []inodeSlot
 	shift uint
+	used  int // by add
 }
 
 type inodeSlot struct {
@@ -277,6 +295,29 @@ func (t *inodeTable) reset(n int) {
 		t.slots = make([]inodeSlot, size)
 	}
 	t.shift = 64 - bits
+	t.used = 0
+}
+
+// add maps an inode that is not 0 to row unless it is mapped, and returns what it is
+// mapped to and whether it was. The table grows.
+func (t *inodeTable) add(inode uint64, row int32) (int32, bool) {
+	s := t.slot(inode)
+	if s.inode != 0 {
+		return s.row, true
+	}
+	*s = inodeSlot{inode, row}
+	if t.used++; 2*t.used > len(t.slots) {
+		grown := inodeTable{}
+		grown.reset(2 * t.used)
+		for _, s := range t.slots {
+			if s.inode != 0 {
+				*grown.slot(s.inode) = s
+			}
+		}
+		grown.used = t.used
+		*t = grown
+	}
+	return row, false
 }
 
 // slot is where inode is, or would be. The multiplier is 2^64 divided by the

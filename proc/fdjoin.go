@@ -24,6 +24,7 @@ func (s *DescriptorScanner) socket(inode uint64) (*object, bool) {
 type inetKey struct {
 	pair
 	transport transport
+	namespace uint32
 }
 
 // wire is the transport that the packets are of.
@@ -58,7 +59,7 @@ func (s *DescriptorScanner) joinInet() {
 		if row.connected() {
 			info.remote = Some(row.end(row.remote, row.remotePort))
 			if row.transport != transportRaw && row.transport != transportPing {
-				k := inetKey{row.reversed(), row.transport.wire()}
+				k := inetKey{pair: row.reversed(), transport: row.transport.wire()}
 				waiting[k] = append(waiting[k], row.inode)
 			}
 		}
@@ -72,7 +73,7 @@ func (s *DescriptorScanner) joinInet() {
 		if !row.connected() {
 			continue
 		}
-		for _, mine := range waiting[inetKey{row.pair, row.transport.wire()}] {
+		for _, mine := range waiting[inetKey{pair: row.pair, transport: row.transport.wire()}] {
 			if o, ok := s.socket(mine); ok && mine != row.inode {
 				o.addPeer(row.inode, RelationCandidate)
 			}

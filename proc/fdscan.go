@@ -67,33 +67,41 @@ const (
 
 // run visits until all is seen or the budget is used up.
 func (w *hostWalk) run(visit func(*visited)) error {
-	w.rest = w.rest[:0]
-	w.pids = w.pids[:0]
-	err := w.eachPID(func(pid int32) bool {
-		w.pids = append(w.pids, pid)
-		return true
-	})
-	if err != nil {
+	if err := w.list(); err != nil {
 		return err
 	}
+	w.visitListed(visit)
+	return nil
+}
+
+// list fills pids.
+func (w *hostWalk) list() error {
+	w.pids = w.pids[:0]
+	return w.eachPID(func(pid int32) bool {
+		if pid != w.skip {
+			w.pids = append(w.pids, pid)
+		}
+		return true
+	})
+}
+
+// visitListed visits the processes in pids, as run does.
+func (w *hostWalk) visitListed(visit func(*visited)) {
+	w.rest = w.rest[:0]
 	v := &visited{}
 	for _, pid := range w.pids {
-		if pid == w.skip {
-			continue
-		}
 		if w.stop() {
-			return nil
+			return
 		}
 		w.first(v, pid, visit)
 	}
 	slices.SortStableFunc(w.rest, func(a, b restOf) int { return cmp.Compare(a.size, b.size) })
 	for _, r := range w.rest {
 		if w.stop() {
-			return nil
+			return
 		}
 		w.follow(v, r, visit)
 	}
-	return nil
 }
 
 // eachPID calls f with the number of each process, until f returns false. The

@@ -274,8 +274,8 @@ func TestWalkLimits(t *testing.T) {
 		if err := w.run(func(*visited) { visits++ }); err != nil {
 			t.Fatal(err)
 		}
-		if visits > c.visits || visits != w.looked || !slicesContain(w.warnings(HostLimits{c.left, 7 * time.Second}), c.want) {
-			t.Errorf("%s: %d visits, warnings %q", c.name, visits, w.warnings(HostLimits{c.left, 7 * time.Second}))
+		if visits > c.visits || visits != w.looked || !slicesContain(w.warnings(HostLimits{Descriptors: c.left, Time: 7 * time.Second}), c.want) {
+			t.Errorf("%s: %d visits, warnings %q", c.name, visits, w.warnings(HostLimits{Descriptors: c.left, Time: 7 * time.Second}))
 		}
 	}
 	w.begin(int32(os.Getpid()), 1<<30, farDeadline())

@@ -135,8 +135,7 @@ func (s *DescriptorScanner) readSockets(p *Process, warn func(string)) {
 		warn(fmt.Sprintf("the network namespace could not be entered (%s): its sockets are read from %s/%d/net, which knows no UNIX peers", needs(err), s.fs.mount, p.id.PID))
 	}
 	t := &s.tables
-	t.inet, t.unix, t.plain, t.names, t.full = t.inet[:0], t.unix[:0], t.plain[:0], t.names[:0], false
-	t.text = false
+	t.reset()
 	for _, source := range tableSources {
 		if source.want&want == 0 {
 			continue

@@ -111,7 +111,7 @@ func (s *DescriptorScanner) FindHolders(q Sought) (*Holders, error) {
 	if err := w.run(h.visit); err != nil {
 		return nil, err
 	}
-	h.out.Warnings = append(h.out.Warnings, w.warnings(HostLimits{maxHolderDescriptors, maxHolderTime})...)
+	h.out.Warnings = append(h.out.Warnings, w.warnings(HostLimits{Descriptors: maxHolderDescriptors, Time: maxHolderTime})...)
 	if f != nil {
 		h.out.PIDs = slices.Clone(w.pids)
 	}

@@ -93,6 +93,7 @@ type inetSocket struct {
 	transport     transport
 	six           bool // AF_INET6
 	state         uint8
+	namespace     uint32 // of the network, where sockets of several come together; else 0
 }
 
 // parseInetDiag reads a struct inet_diag_msg.
@@ -180,8 +181,10 @@ type plainSocket struct {
 	family uint8
 	state  uint8 // 0 unknown
 	number uint16
-	local  [2]uint32 // netlink: port id; vsock: cid, port
-	remote [2]uint32
+	// noAddress: of vsock the addresses are not known.
+	noAddress bool
+	local     [2]uint32 // netlink: port id; vsock: cid, port
+	remote    [2]uint32
 }
 
 // parsePlainDiag reads a struct netlink_diag_msg, packet_diag_msg or vsock_diag_msg.

@@ -98,6 +98,9 @@ func (s *inetSocket) end(a addr16, port uint16) string {
 // listener or an unconnected UDP socket.
 func (s *inetSocket) connected() bool { return s.remotePort != 0 && s.state != tcpListen }
 
+// bound tells whether the socket has a local end: one of a table of the network has.
+func (s *inetSocket) bound() bool { return s.localPort != 0 || s.connected() || s.state != tcpClose }
+
 // Kinds of local names.
 const (
 	LocalInet     = "inet"
