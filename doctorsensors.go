@@ -34,18 +34,25 @@ func (p privileges) checkSensors() []finding {
 	}
 }
 
-// checkTables reads the list of processes the way a watched list is read.
+// checkTables reads processes and descriptors the way they are read while somebody
+// watches.
 func (p privileges) checkTables() finding {
-	const name = "list from the kernel's tables"
+	const name = "list and descriptors from the kernel's tables"
 	tasks, err := bpf.OpenTasks()
 	if err == nil {
 		_, err = tasks.Read()
 		err = errors.Join(err, tasks.Close())
 	}
 	if err == nil {
-		return works(name, "A list that is watched is read by an iterator (BPF, 5.8).")
+		var files *bpf.Descriptors
+		if files, err = bpf.OpenDescriptors(); err == nil {
+			err = errors.Join(files.Read(false, func(*bpf.Descriptor) bool { return true }), files.Close())
+		}
 	}
-	return lacks(name, statePartly, "A list that is watched is read from the texts of /proc, at several times the cost: "+err.Error()+".",
+	if err == nil {
+		return works(name, "A list that is watched, and who holds what on the host, are read by iterators (BPF, 5.8).")
+	}
+	return lacks(name, statePartly, "A list that is watched, or who holds what on the host, is read from the texts of /proc, at several times the cost: "+err.Error()+".",
 		p.sensorHelp(bpf.SensorStatus{Reason: err.Error()}))
 }
 

@@ -177,7 +177,7 @@ func newSystem(files *proc.FS, list *watch.List, interval time.Duration, runOf w
 	if interval > metricsInterval {
 		list = watch.NewList(files, watch.ListOptions{Interval: metricsInterval, RunOf: runOf, Hooks: listHooks(log), Tables: true})
 	}
-	return watch.NewSystem(files, list, watch.SystemOptions{Hooks: systemHooks(log)}), list
+	return watch.NewSystem(files, list, watch.SystemOptions{Hooks: systemHooks(log), Tables: true}), list
 }
 
 func systemHooks(log *slog.Logger) watch.SystemHooks {

@@ -11,9 +11,8 @@ import (
 	"procinsh/watch"
 )
 
-// busyHost is a host of 5,000 processes and as many connections as are shown, each
-// process with the address space of a small program of its own place in memory.
-func busyHost() *watch.Topology {
+// busyHost is a host of 5,000 processes and so many connections, each process with the address space of a small program of its own place in memory.
+func busyHost(edges int) *watch.Topology {
 	r := rand.New(rand.NewPCG(5, 6))
 	root := "root"
 	t := &watch.Topology{Sequence: 1, CapturedAt: time.UnixMilli(1.7e12), Warnings: []string{}}
@@ -41,7 +40,7 @@ func busyHost() *watch.Topology {
 		row.Maps, row.Mappings = sum, all
 		t.Nodes = append(t.Nodes, row)
 	}
-	for i := range 20_000 {
+	for i := range edges {
 		port := func(p, side int) watch.Port {
 			return watch.Port{Process: id(p), FD: int32(3 + i%4000), FDCount: 1, Resource: fmt.Sprintf("socket:8:%d", 8_000_000+2*i+side), Kind: proc.FDSocket, Access: proc.AccessReadWrite}
 		}
@@ -58,14 +57,20 @@ func topologyText(t *watch.Topology, form nodeMaps) func([]byte, spill) []byte {
 }
 
 // What a viewer of a busy host gets: the whole with summaries is at most 2 MB
-// compressed, a change on a quiet host 20 KB as text.
+// compressed with 20,000 connections and 35 bytes for each further one, a change on a quiet host 20 KB as text.
 func TestSizesOfABusyHost(t *testing.T) {
 	inOneGoroutine(t)
-	host := busyHost()
+	for _, edges := range []int{20_000, 100_000} {
+		sizesOfABusyHost(t, edges)
+	}
+}
+
+func sizesOfABusyHost(t *testing.T, edges int) {
+	host := busyHost(edges)
 	p := packChunks(topologyText(host, summaryMaps))
-	t.Logf("whole, summaries: %d bytes of %d", len(p.packed), p.size)
-	if len(p.packed) > 2<<20 {
-		t.Errorf("%d bytes", len(p.packed))
+	t.Logf("%d connections: whole, summaries: %d bytes of %d", edges, len(p.packed), p.size)
+	if len(p.packed) > 2<<20+35*(edges-20_000) {
+		t.Errorf("%d connections: %d bytes", edges, len(p.packed))
 	}
 	// The half of a percent that does something in five seconds.
 	next := wireless(host)
@@ -78,7 +83,7 @@ func TestSizesOfABusyHost(t *testing.T) {
 		next.Nodes[i].State = "RSI"[i%3] // who runs at the instant of the look says nothing
 	}
 	for i := range 10 {
-		next.Edges[i*2000].Label += "!"
+		next.Edges[i*edges/10].Label += "!"
 	}
 	d := appendTopologyDelta(nil, next, host, summaryMaps, whole)
 	t.Logf("delta: %d bytes", len(d))
@@ -87,10 +92,10 @@ func TestSizesOfABusyHost(t *testing.T) {
 	}
 }
 
-// Compressing the whole with every mapping, 45 MB of text, takes little memory.
+// Compressing the whole with every mapping, 86 MB of text, takes little memory.
 func TestMemoryOfALongEvent(t *testing.T) {
 	inOneGoroutine(t)
-	host := busyHost()
+	host := busyHost(100_000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	p := packChunks(topologyText(host, wholeMaps))
@@ -106,7 +111,7 @@ func TestMemoryOfALongEvent(t *testing.T) {
 }
 
 func BenchmarkPackTopology(b *testing.B) {
-	host := busyHost()
+	host := busyHost(20_000)
 	for _, form := range []nodeMaps{wholeMaps, summaryMaps} {
 		b.Run(fmt.Sprintf("summaries=%v", form), func(b *testing.B) {
 			b.ReportAllocs()

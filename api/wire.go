@@ -471,7 +471,8 @@ type SandboxPiece struct {
 }
 
 // Sources says where each kind of answer is read from. The list's is that of its
-// streams: a single answer without one is read from text.
+// streams, the descriptors' that of the streams of the host: a single answer is read
+// from text.
 type Sources struct {
 	List        Source `json:"list"`
 	Threads     Source `json:"threads"`

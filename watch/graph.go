@@ -11,7 +11,7 @@ import (
 )
 
 // maxEdges is how many connections a topology has.
-const maxEdges = 20_000
+const maxEdges = 100_000
 
 // Ranks of edges: what comes first stays when there are too many.
 const (

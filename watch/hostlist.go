@@ -22,7 +22,7 @@ const (
 type hostList struct {
 	fs      *proc.FS
 	scanner scanner
-	tables  *tables // nil: texts alone
+	tables  *tables[TableReader] // nil: texts alone
 }
 
 // scanner is *proc.Scanner.
@@ -35,7 +35,7 @@ type scanner interface {
 	TablesError() error
 }
 
-func newHostList(fs *proc.FS, tables *tables) *hostList {
+func newHostList(fs *proc.FS, tables *tables[TableReader]) *hostList {
 	return &hostList{fs: fs, scanner: fs.NewScanner(), tables: tables}
 }
 
@@ -48,7 +48,7 @@ type scanned struct {
 }
 
 func (s *hostList) Scan(want proc.Want) ([]proc.Row, error) {
-	defer s.tables.scan(s.scanner)()
+	defer s.tables.scan(s.reading())()
 	read := func() ([]proc.Row, error) { return s.scanner.Scan(want) }
 	patience := scanPatience
 	for {

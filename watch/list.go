@@ -164,7 +164,7 @@ type listScan struct {
 
 // NewList returns a list that does nothing until it is asked.
 func NewList(fs *proc.FS, o ListOptions) *List {
-	var t *tables
+	var t *tables[TableReader]
 	if o.Tables {
 		t = newTables(func() (TableReader, error) { return OpenTables(fs) })
 	}

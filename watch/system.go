@@ -53,6 +53,8 @@ type SystemHooks struct {
 type SystemOptions struct {
 	MaxViewers int // 32 when 0
 	Hooks      SystemHooks
+	// Tables lets the structure come from the kernel's own tables of open files.
+	Tables bool
 }
 
 // System watches the host: its structure, its processes and, with sensors in the
@@ -105,8 +107,16 @@ type systemRun struct {
 // are its clock: about one a second.
 func NewSystem(fs *proc.FS, list *List, o SystemOptions) *System {
 	open := func() sensors { return bpf.Open(bpf.Options{}) }
-	return newSystem(list, &textStructure{fs, fs.NewDescriptorScanner()}, open, newNames(nil), o)
+	var t *tables[DescriptorReader]
+	if o.Tables {
+		t = newTables(func() (DescriptorReader, error) { return OpenDescriptorTables(fs) })
+	}
+	return newSystem(list, newHostStructure(fs, t), open, newNames(nil), o)
 }
+
+// Source says what the structure is read from while there are viewers: as it was found
+// out last, or as it is expected.
+func (s *System) Source() Source { return s.source.Source() }
 
 func newSystem(list *List, source structureSource, open func() sensors, n *names, o SystemOptions) *System {
 	if o.MaxViewers <= 0 {
@@ -232,6 +242,8 @@ func (s *System) collect(run *systemRun, before, ended chan struct{}) {
 	}
 	call(s.hooks.Started)
 	defer call(s.hooks.Stopped)
+	s.source.Begin()
+	defer s.source.End()
 	var parts sync.WaitGroup
 	for _, part := range []func(*systemRun){s.follow, s.read, s.observe} {
 		parts.Go(func() { part(run) })
@@ -326,7 +338,7 @@ func (s *System) read(run *systemRun) {
 		began := time.Now()
 		var t *Topology
 		err := guard(func() error {
-			c, err := s.source.Connections(proc.HostLimits{Descriptors: maxStructureFDs, Time: maxStructureTime})
+			c, err := s.source.Connections(proc.HostLimits{Descriptors: maxStructureFDs, TableDescriptors: maxTableFDs, Time: maxStructureTime})
 			if err == nil {
 				t = makeTopology(began, rows, c, s.names)
 			}

@@ -49,6 +49,7 @@ type fakeHost struct {
 	cost    time.Duration    // of a reading of the structure
 	fail    atomic.Bool      // readings of the structure fail
 	open    atomic.Int32     // sensors that are not closed
+	watched atomic.Int32     // structures that are begun and not ended
 	drains  atomic.Int64
 	reads   atomic.Int64
 	panics  atomic.Bool
@@ -60,7 +61,7 @@ type fakeHost struct {
 }
 
 func (h *fakeHost) Connections(limits proc.HostLimits) (*proc.HostConnections, error) {
-	if limits.Descriptors != maxStructureFDs || limits.Time != maxStructureTime {
+	if limits.Descriptors != maxStructureFDs || limits.TableDescriptors != maxTableFDs || limits.Time != maxStructureTime {
 		panic(fmt.Sprint("limits of a reading: ", limits))
 	}
 	n := h.reads.Add(1)
@@ -75,6 +76,12 @@ func (h *fakeHost) Connections(limits proc.HostLimits) (*proc.HostConnections, e
 	h.scratch.Descriptors, h.scratch.Inspected = int(n), 1
 	return &h.scratch, nil
 }
+
+func (h *fakeHost) Begin() { h.watched.Add(1) }
+
+func (h *fakeHost) End() { h.watched.Add(-1) }
+
+func (h *fakeHost) Source() Source { return Source{Tables: true} }
 
 func (h *fakeHost) Self() (proc.ID, uint64, error) { return proc.ID{PID: 9, StartTicks: 9}, 21, nil }
 

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -15,10 +16,16 @@ type Source struct {
 	Reason string // why not the tables; "" with them
 }
 
-// TableReader reads the kernel's tables until it is closed. Not safe for concurrent
-// use.
+// TableReader reads the kernel's table of processes until it is closed. Not safe for
+// concurrent use.
 type TableReader interface {
 	proc.TaskSource
+	Close() error
+}
+
+// DescriptorReader is the same for the tables of open files.
+type DescriptorReader interface {
+	proc.DescriptorSource
 	Close() error
 }
 
@@ -29,19 +36,25 @@ var (
 
 // tables opens the kernel's tables for a scanner while there are viewers. After an
 // error scans do without until the last viewer has left. nil opens none.
-type tables struct {
-	open func() (TableReader, error)
+type tables[R io.Closer] struct {
+	open func() (R, error)
 
 	mu     sync.Mutex // held for as long as a scan takes; guards all below
 	wanted bool
-	reader TableReader
+	reader *R
 
 	sourceMu sync.Mutex
 	source   Source
 }
 
-func newTables(open func() (TableReader, error)) *tables {
-	t := &tables{open: open, source: Source{Tables: true}}
+// tableScanner is what reads them.
+type tableScanner[R io.Closer] struct {
+	readFrom func(*R) // nil: the texts alone
+	failure  func() error
+}
+
+func newTables[R io.Closer](open func() (R, error)) *tables[R] {
+	t := &tables[R]{open: open, source: Source{Tables: true}}
 	if s := bpf.Expect(); s.State != bpf.StateIdle {
 		t.source = Source{Reason: s.Reason}
 	}
@@ -49,7 +62,7 @@ func newTables(open func() (TableReader, error)) *tables {
 }
 
 // scan begins a scan; what it returns ends it.
-func (t *tables) scan(s scanner) func() {
+func (t *tables[R]) scan(s tableScanner[R]) func() {
 	if t == nil {
 		return func() {}
 	}
@@ -58,21 +71,21 @@ func (t *tables) scan(s scanner) func() {
 		t.wanted = false // one try
 		r, err := t.open()
 		if err == nil {
-			t.reader = r
-			s.ReadFrom(r)
+			t.reader = &r
+			s.readFrom(t.reader)
 		}
 		t.found(err)
 	}
 	return func() {
 		defer t.mu.Unlock()
-		if err := s.TablesError(); err != nil && t.reader != nil {
+		if err := s.failure(); err != nil && t.reader != nil {
 			t.found(err)
 			t.closeLocked()
 		}
 	}
 }
 
-func (t *tables) begin() {
+func (t *tables[R]) begin() {
 	if t == nil {
 		return
 	}
@@ -81,7 +94,7 @@ func (t *tables) begin() {
 	t.wanted = t.reader == nil
 }
 
-func (t *tables) end(s scanner) {
+func (t *tables[R]) end(s tableScanner[R]) {
 	if t == nil {
 		return
 	}
@@ -89,17 +102,17 @@ func (t *tables) end(s scanner) {
 	defer t.mu.Unlock()
 	t.wanted = false
 	if t.reader != nil {
-		s.ReadFrom(nil)
+		s.readFrom(nil)
 		t.closeLocked()
 	}
 }
 
-func (t *tables) closeLocked() {
-	t.reader.Close() // of a link and maps: there is nothing to lose
+func (t *tables[R]) closeLocked() {
+	(*t.reader).Close() // of a link and maps: there is nothing to lose
 	t.reader = nil
 }
 
-func (t *tables) found(err error) {
+func (t *tables[R]) found(err error) {
 	t.sourceMu.Lock()
 	defer t.sourceMu.Unlock()
 	t.source = Source{Tables: err == nil}
@@ -108,7 +121,7 @@ func (t *tables) found(err error) {
 	}
 }
 
-func (t *tables) now() Source {
+func (t *tables[R]) now() Source {
 	if t == nil {
 		return Source{Reason: errNoTables.Error()}
 	}
@@ -119,7 +132,17 @@ func (t *tables) now() Source {
 
 func (s *hostList) Begin() { s.tables.begin() }
 
-func (s *hostList) End() { s.tables.end(s.scanner) }
+func (s *hostList) End() { s.tables.end(s.reading()) }
+
+func (s *hostList) reading() tableScanner[TableReader] {
+	return tableScanner[TableReader]{func(r *TableReader) {
+		if r == nil {
+			s.scanner.ReadFrom(nil)
+		} else {
+			s.scanner.ReadFrom(*r)
+		}
+	}, s.scanner.TablesError}
+}
 
 func (s *hostList) Source() Source { return s.tables.now() }
 
@@ -161,4 +184,25 @@ func (k *kernelTables) ReadTasks() ([]proc.Task, error) {
 		})
 	}
 	return k.rows, nil
+}
+
+// kernelFiles are the descriptors of bpf as a scanner takes them.
+type kernelFiles struct{ *bpf.Descriptors }
+
+// OpenDescriptorTables opens the kernel's tables of open files for a scanner of fs.
+//
+// Errors: why there are none here, in words for people.
+func OpenDescriptorTables(fs *proc.FS) (DescriptorReader, error) {
+	if !fs.SharesNumbers() {
+		return nil, errNumbering
+	}
+	d, err := bpf.OpenDescriptors()
+	if err != nil {
+		return nil, err
+	}
+	return kernelFiles{d}, nil
+}
+
+func (k kernelFiles) ReadDescriptors(paths bool, each func(*proc.OpenFile) bool) error {
+	return k.Read(paths, func(d *bpf.Descriptor) bool { return each((*proc.OpenFile)(d)) })
 }

@@ -1,9 +1,15 @@
 package watch
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"procinsh/proc"
 )
@@ -110,6 +116,106 @@ func TestListReadsTables(t *testing.T) {
 		t.Errorf("this process is in the list %d times", own)
 	}
 	v.Close()
+	l.Close()
+	check()
+}
+
+// fakeFiles are tables of open files that count, and fail when told to.
+type fakeFiles struct {
+	fail          *error
+	reads, closed int
+}
+
+func (f *fakeFiles) TellsPaths() bool { return false }
+func (f *fakeFiles) Close() error     { f.closed++; return nil }
+func (f *fakeFiles) ReadDescriptors(bool, func(*proc.OpenFile) bool) error {
+	f.reads++
+	return *f.fail
+}
+
+func TestStructureTablesLastAsLongAsViewers(t *testing.T) {
+	var fail error
+	var readers []*fakeFiles
+	h := newHostStructure(openFS(t, "/proc"), newTables(func() (DescriptorReader, error) {
+		readers = append(readers, &fakeFiles{fail: &fail})
+		return readers[len(readers)-1], nil
+	}))
+	step := func(name string, do func(), opened, reads, closed int, reason string) {
+		t.Helper()
+		do()
+		n, c := 0, 0
+		for _, r := range readers {
+			n, c = n+r.reads, c+r.closed
+		}
+		if len(readers) != opened || n != reads || c != closed {
+			t.Errorf("%s: %d opened, %d readings, %d closed; want %d, %d, %d", name, len(readers), n, c, opened, reads, closed)
+		}
+		if got := h.Source(); len(readers) > 0 && got != (Source{Tables: reason == "", Reason: reason}) {
+			t.Errorf("%s: source %+v, want %q", name, got, reason)
+		}
+	}
+	read := func() {
+		c, err := h.Connections(proc.HostLimits{})
+		if err != nil || c.Descriptors == 0 {
+			t.Errorf("%v, %d descriptors", err, c.Descriptors)
+		}
+	}
+	step("a viewer", h.Begin, 0, 0, 0, "")
+	step("the first reading", read, 1, 1, 0, "")
+	step("the second", read, 1, 2, 0, "")
+	step("no viewer", h.End, 1, 2, 1, "")
+	step("an error", func() { fail = errors.New("refused"); h.Begin(); read() }, 2, 3, 2, "refused")
+	step("the readings after it", func() { read(); read() }, 2, 3, 2, "refused")
+	step("no viewer", h.End, 2, 3, 2, "refused")
+	step("the next viewer", func() { fail = nil; h.Begin(); read() }, 3, 4, 2, "")
+	step("no viewer", h.End, 3, 4, 3, "")
+}
+
+// With a viewer the structure comes from the kernel's tables, and nothing of them is
+// left after it.
+func TestSystemReadsTables(t *testing.T) {
+	fs := openFS(t, "/proc")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(r.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	check := checkLeaks(t)
+	l := NewList(fs, ListOptions{})
+	s := NewSystem(fs, l, SystemOptions{Tables: true})
+	v, err := s.Subscribe(SystemWant{Summaries: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for s.Topology().Sequence == 0 {
+		if _, err := v.Next(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := s.Topology()
+	if source := s.Source(); !source.Tables {
+		if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil && os.Geteuid() == 0 {
+			t.Errorf("the structure is read from texts: %s", source.Reason)
+		}
+		t.Skipf("not root, or a kernel without BTF: %s", source.Reason)
+	}
+	want := fmt.Sprintf("pipe:%d:%d", st.Dev, st.Ino)
+	found := slices.ContainsFunc(got.Edges, func(e Edge) bool {
+		b, ok := e.B.Get()
+		return ok && e.A.Resource == want && e.A.FD == int32(w.Fd()) && b.FD == int32(r.Fd()) && int(b.Process.PID) == os.Getpid()
+	})
+	if !found || got.InspectedFDs < 5 || got.InspectedProcesses < 1 {
+		t.Errorf("%s is not among %d edges of %d descriptors", want, len(got.Edges), got.InspectedFDs)
+	}
+	v.Close()
+	s.Close()
 	l.Close()
 	check()
 }

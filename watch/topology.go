@@ -11,9 +11,10 @@ const (
 	// structureInterval is the time between two readings of the structure.
 	structureInterval = 5 * time.Second
 	// maxStructureTime is how long one may take, maxStructureFDs how many
-	// descriptors it looks at.
+	// descriptors it looks at in the texts, maxTableFDs in the kernel's tables.
 	maxStructureTime = 4 * time.Second
 	maxStructureFDs  = 100_000
+	maxTableFDs      = 1_000_000
 )
 
 // structureSource is where the connections come from. System calls it from one
@@ -22,25 +23,54 @@ type structureSource interface {
 	// Connections returns who holds which pipe, FIFO and socket. The answer is valid
 	// until the next call.
 	Connections(limits proc.HostLimits) (*proc.HostConnections, error)
+	// Begin says that viewers came: what readings need may be made and kept. End says
+	// that they left.
+	Begin()
+	End()
+	// Source says what readings read while there are viewers.
+	Source() Source
 	// StartOffset is what the reader's time namespace adds to the start of a process.
 	StartOffset() (time.Duration, error)
 	// Self is this process, and the device of the files that it reads about others.
 	Self() (proc.ID, uint64, error)
 }
 
-// textStructure is the structure from the text files of procfs and sock_diag.
-type textStructure struct {
+// hostStructure is the structure from the kernel's own tables of open files where that
+// can be, else from the text files of procfs and sock_diag.
+type hostStructure struct {
 	fs      *proc.FS
 	scanner *proc.DescriptorScanner
+	tables  *tables[DescriptorReader] // nil: texts alone
 }
 
-func (s *textStructure) Connections(limits proc.HostLimits) (*proc.HostConnections, error) {
+func newHostStructure(fs *proc.FS, tables *tables[DescriptorReader]) *hostStructure {
+	return &hostStructure{fs, fs.NewDescriptorScanner(), tables}
+}
+
+func (s *hostStructure) Connections(limits proc.HostLimits) (*proc.HostConnections, error) {
+	defer s.tables.scan(s.reading())()
 	return s.scanner.ScanConnections(limits)
 }
 
-func (s *textStructure) Self() (proc.ID, uint64, error) { return s.fs.Self() }
+func (s *hostStructure) Begin() { s.tables.begin() }
 
-func (s *textStructure) StartOffset() (time.Duration, error) { return s.fs.StartOffset() }
+func (s *hostStructure) End() { s.tables.end(s.reading()) }
+
+func (s *hostStructure) reading() tableScanner[DescriptorReader] {
+	return tableScanner[DescriptorReader]{func(r *DescriptorReader) {
+		if r == nil {
+			s.scanner.ReadFrom(nil)
+		} else {
+			s.scanner.ReadFrom(*r)
+		}
+	}, s.scanner.TablesError}
+}
+
+func (s *hostStructure) Source() Source { return s.tables.now() }
+
+func (s *hostStructure) Self() (proc.ID, uint64, error) { return s.fs.Self() }
+
+func (s *hostStructure) StartOffset() (time.Duration, error) { return s.fs.StartOffset() }
 
 // Topology is the structure of the host at one time. Immutable, shared by all
 // viewers.

@@ -135,6 +135,9 @@ func TestEndpoints(t *testing.T) {
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil && os.Geteuid() == 0 && config.Sources.List.Source != "bpf" {
 		t.Errorf("the list is not read from the kernel's tables: %s", *config.Sources.List.Reason)
 	}
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil && os.Geteuid() == 0 && config.Sources.Descriptors.Source != "bpf" {
+		t.Errorf("the structure is not read from the kernel's tables: %s", *config.Sources.Descriptors.Reason)
+	}
 	if os.Geteuid() == 0 && len(config.Sandbox.Capabilities) == 0 {
 		t.Error("root has no capability")
 	}

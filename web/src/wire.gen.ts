@@ -467,7 +467,8 @@ export interface SandboxPiece {
 }
 
 // Sources says where each kind of answer is read from. The list's is that of its
-// streams: a single answer without one is read from text.
+// streams, the descriptors' that of the streams of the host: a single answer is read
+// from text.
 export interface Sources {
 	list: Source;
 	threads: Source;
