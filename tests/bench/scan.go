@@ -88,6 +88,18 @@ func descriptors(ctx context.Context) error {
 	defer few.stop()
 	loops := strconv.Itoa(size(3, 1))
 	host := grouped(per * processes)
+	if err := compare(ctx, fmt.Sprintf("descriptors with peers, all %s of the host, from the kernel's tables", host),
+		program{name: "procinsh", argv: command("ours", "fdtables", loops)},
+		program{name: "C: readlink, sock_diag, joined", argv: command("c-fdhost", loops), most: 0.2, same: true, host: true},
+		program{name: "lsof -n -P, whole program", argv: []string{"lsof", "-n", "-P"}, whole: true, most: 0.04},
+		program{name: "ss -xtupan, whole program", argv: []string{"ss", "-xtupan"}, whole: true, most: 0.1}); err != nil {
+		return err
+	}
+	if err := compare(ctx, fmt.Sprintf("who is connected with whom, %s descriptors, from the kernel's tables", host),
+		program{name: "procinsh", argv: command("ours", "connection-tables", loops)},
+		program{name: "procinsh, from the texts", argv: command("ours", "connections", loops), most: 0.5, same: true, host: true}); err != nil {
+		return err
+	}
 	if err := compare(ctx, fmt.Sprintf("descriptors with peers, all %s of the host", host),
 		program{name: "procinsh", argv: command("ours", "fdhost", loops)},
 		program{name: "C: readlink, sock_diag, joined", argv: command("c-fdhost", loops), most: 1.25, same: true, host: true},

@@ -9,6 +9,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -103,13 +104,39 @@ func main() {
 			}
 			return len(d.Entries), ends
 		})
-	case "fdhost":
+	case "fdhost", "fdtables":
 		s := fs.NewDescriptorScanner()
+		if os.Args[1] == "fdtables" {
+			tables, err := watch.OpenDescriptorTables(fs)
+			clock.Check(err)
+			defer tables.Close()
+			s.ReadFrom(tables)
+		}
 		clock.ReportEvery(loops, 0, func() (int, int) {
 			h, err := s.ScanHost(proc.HostLimits{Descriptors: 1_000_000, Time: time.Minute})
-			clock.Check(err)
+			clock.Check(errors.Join(err, s.TablesError()))
 			warn(h.Warnings)
 			return len(h.Rows), h.Joined
+		})
+	case "connections", "connection-tables":
+		s := fs.NewDescriptorScanner()
+		if os.Args[1] == "connection-tables" {
+			tables, err := watch.OpenDescriptorTables(fs)
+			clock.Check(err)
+			defer tables.Close()
+			s.ReadFrom(tables)
+		}
+		clock.ReportEvery(loops, 0, func() (int, int) {
+			c, err := s.ScanConnections(proc.HostLimits{Descriptors: 1_000_000, Time: time.Minute})
+			clock.Check(errors.Join(err, s.TablesError()))
+			warn(c.Warnings)
+			peers := 0
+			for i := range c.Objects {
+				if c.Objects[i].Peer >= 0 {
+					peers++
+				}
+			}
+			return c.Descriptors, peers
 		})
 	case "memory", "memory-checked":
 		p := open(fs)
