@@ -58,7 +58,7 @@ func serve(o options, stderr io.Writer) error {
 		runOf = runs.RunOf
 	}
 	list := watch.NewList(files, watch.ListOptions{Interval: o.interval, RunOf: runOf, Hooks: listHooks(log), Tables: true})
-	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, RunOf: runOf, Hooks: processHooks(log)})
+	processes := watch.NewProcesses(files, watch.ProcessOptions{Interval: o.interval, RunOf: runOf, Hooks: processHooks(log), Tables: true})
 	system, systemList := newSystem(files, list, o.interval, runOf, log)
 	token, err := newSecret(o, os.Getenv)
 	if err != nil {

@@ -20,7 +20,7 @@ func newConfig(o Options) Config {
 		IntervalMS:     o.Interval.Milliseconds(),
 		HistorySeconds: 60,
 		Sandbox:        o.Sandbox,
-		Sources:        Sources{Threads: text, Maps: text},
+		Sources:        Sources{Maps: text},
 		Capabilities: ServerCapabilities{
 			Ptrace: ptraceCapability(o.FS),
 			Runs:   no("Programs are started only with --runs."),
@@ -64,6 +64,7 @@ func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) sources() Sources {
 	sources := s.config.Sources
 	sources.List = sourceOf(s.list.Source())
+	sources.Threads = sourceOf(s.processes.ThreadSource())
 	sources.Descriptors = sourceOf(s.system.Source())
 	return sources
 }

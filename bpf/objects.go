@@ -16,3 +16,6 @@ var ioObject []byte
 
 //go:embed obj/tasks.o
 var tasksObject []byte
+
+//go:embed obj/threads.o
+var threadsObject []byte

@@ -36,9 +36,11 @@ type Process struct {
 
 	// Of ReadSample.
 	tids       []int32
-	threads    []Thread // as read last
-	table      []string // system call names, nil: not chosen
-	tableStack uint64   // field 28 of stat when the table was chosen: another one after exec
+	threads    []Thread     // as read last
+	table      []string     // system call names, nil: not chosen
+	tables     ThreadSource // nil: threads come from the texts
+	tasks      []TaskThread // as the tables gave them last
+	tableStack uint64       // field 28 of stat when the table was chosen: another one after exec
 }
 
 // OpenProcess opens the process that id names. The number of a thread that leads

@@ -28,7 +28,8 @@ type Sample struct {
 //
 // Errors: ErrGone; fs.ErrPermission; *ParseError. s is of no use then.
 // Effect: none on the target.
-// Source: /proc/PID/{stat,statm,io} and task/TID/{stat,status,wchan,syscall}.
+// Source: /proc/PID/{stat,statm,io} and task/TID/{stat,status,wchan,syscall}; what
+// ReadThreadsFrom names for stat and status of the threads.
 func (p *Process) ReadSample(s *Sample) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -43,7 +44,7 @@ func (p *Process) ReadSample(s *Sample) error {
 		CPU: st.processor, Nice: st.nice, Priority: st.priority,
 		Threads: s.Threads,
 	}
-	if err := p.readThreads(s, p.names(&st)); err != nil {
+	if err := p.readThreads(s, st.threads, p.names(&st)); err != nil {
 		return err
 	}
 	if text, err := p.readFile("statm", p.buf); err == nil {

@@ -32,7 +32,10 @@ var (
 )
 
 // readThreads fills the threads of s, and swap, which is the same for all.
-func (p *Process) readThreads(s *Sample, names []string) error {
+func (p *Process) readThreads(s *Sample, threads int32, names []string) error {
+	if threads >= fewThreads && p.tableThreads(s, names) {
+		return nil
+	}
 	fd, err := p.openFile("task", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -122,19 +125,27 @@ func (p *Process) readThread(task int, tid int32, before *Thread, names []string
 		t.WaitChannel, t.Syscall = before.WaitChannel, before.Syscall
 		return t, true
 	}
-	if text, err = slurp(dir, nameWchan, buf); err == nil {
+	ok = t.readWaits(dir, buf, before, names)
+	return t, ok
+}
+
+// readWaits reads where the thread waits through a handle of its directory; it is false
+// when the thread has ended since.
+func (t *Thread) readWaits(dir int, buf []byte, before *Thread, names []string) bool {
+	text, err := slurp(dir, nameWchan, buf)
+	if err == nil {
 		if name := parseWchan(text); name != nil {
 			t.WaitChannel = Some(keep(before.WaitChannel.Or(""), name))
 		}
 	} else if vanished(err) {
-		return Thread{}, false
+		return false
 	}
 	if text, err = slurp(dir, nameSyscall, buf); err == nil {
 		t.Syscall = syscallName(text, names)
 	} else if vanished(err) {
-		return Thread{}, false
+		return false
 	}
-	return t, true
+	return true
 }
 
 // slept tells whether the thread is in the very sleep it was in before. To leave

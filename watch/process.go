@@ -96,12 +96,16 @@ type ProcessOptions struct {
 	MaxViewers int           // 32 when 0
 	RunOf      RunOf         // nil without runs
 	Hooks      ProcessHooks
+	// Tables lets the threads of a process that has many come from the kernel's own
+	// tables, while somebody watches.
+	Tables bool
 }
 
 // Processes watches single processes, one sampler for all viewers of a process.
 // Safe for concurrent use.
 type Processes struct {
 	src      processSource
+	threads  *threadTables // of src
 	interval time.Duration
 	max      int
 	runOf    RunOf
@@ -119,8 +123,18 @@ type Processes struct {
 
 // NewProcesses returns a watch that does nothing until it is asked.
 func NewProcesses(fs *proc.FS, o ProcessOptions) *Processes {
-	return newProcesses(textProcesses{fs}, o)
+	var threads *threadTables
+	if o.Tables {
+		threads = newThreadTables(func() (ThreadReader, error) { return OpenThreadTables(fs) })
+	}
+	w := newProcesses(textProcesses{fs, threads}, o)
+	w.threads = threads
+	return w
 }
+
+// ThreadSource says what the threads of a process that has many are read from: as it
+// was found out last, or as it is expected.
+func (w *Processes) ThreadSource() Source { return w.threads.now() }
 
 func newProcesses(src processSource, o ProcessOptions) *Processes {
 	if o.MaxViewers <= 0 {

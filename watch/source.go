@@ -32,22 +32,31 @@ type target interface {
 	Close() error
 }
 
-// textProcesses are single processes from the text files of procfs.
-type textProcesses struct{ fs *proc.FS }
+// textProcesses are single processes from the text files of procfs, and the threads of
+// those that have many from the kernel's own tables.
+type textProcesses struct {
+	fs      *proc.FS
+	threads *threadTables // nil: threads from the texts too
+}
 
 func (s textProcesses) Open(id proc.ID) (target, error) {
 	p, err := s.fs.OpenProcess(id)
 	if err != nil {
 		return nil, err
 	}
-	return textTarget{p, s.fs}, nil
+	s.threads.begin()
+	if s.threads != nil {
+		p.ReadThreadsFrom(s.threads)
+	}
+	return textTarget{p, s.fs, s.threads}, nil
 }
 
 // textTarget checks the identity after each reading, where the reading itself does
 // not end with that.
 type textTarget struct {
-	p  *proc.Process
-	fs *proc.FS
+	p       *proc.Process
+	fs      *proc.FS
+	threads *threadTables
 }
 
 func (t textTarget) checked(err error) error {
@@ -80,4 +89,7 @@ func (t textTarget) ReadRollup() (proc.Rollup, error) {
 	return r, t.checked(err)
 }
 
-func (t textTarget) Close() error { return t.p.Close() }
+func (t textTarget) Close() error {
+	t.threads.end()
+	return t.p.Close()
+}

@@ -147,6 +147,11 @@ func threads(ctx context.Context) error {
 	}
 	defer f.stop()
 	loops := strconv.Itoa(size(5, 1))
+	if err := compare(ctx, fmt.Sprintf("threads from the kernel's tables, %s of one process", grouped(n)),
+		program{name: "procinsh", argv: command("ours", "threads-tables", f.pid, strconv.Itoa(size(50, 5)))},
+		program{name: "C: stat, status", argv: command("c-threads", f.pid, loops, "stat"), most: 0.05, same: true}); err != nil {
+		return err
+	}
 	return compare(ctx, fmt.Sprintf("threads, %s of one process", grouped(n)),
 		program{name: "procinsh", argv: command("ours", "threads", f.pid, loops)},
 		program{name: "C: stat, status, wchan, syscall", argv: command("c-threads", f.pid, loops), most: 1.25, same: true},

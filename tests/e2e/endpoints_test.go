@@ -126,7 +126,7 @@ func TestEndpoints(t *testing.T) {
 	if totals.Processes == 0 || totals.MemoryTotalBytes == 0 || totals.Self.RSSBytes == 0 || totals.UptimeMS == 0 {
 		t.Errorf("totals are %+v", totals)
 	}
-	if config.IntervalMS != 1000 || config.HistorySeconds != 60 || config.Sources.Threads.Source != "text" ||
+	if config.IntervalMS != 1000 || config.HistorySeconds != 60 || (config.Sources.Threads.Source == "text") != (config.Sources.Threads.Reason != nil) ||
 		(config.Sources.List.Source == "text") != (config.Sources.List.Reason != nil) ||
 		config.Capabilities.Runs.Available || config.Capabilities.Runs.Reason == nil ||
 		!config.Sandbox.Seccomp.Active || config.Sandbox.Seccomp.Reason != nil || !config.Sandbox.NoNewPrivs.Active || config.Sandbox.NoNewPrivs.Reason != nil {

@@ -1,5 +1,5 @@
-// threads PID LOOPS: the limit for the threads of one process: stat and status of
-// each, and wchan and syscall of those that do not run.
+// threads PID LOOPS [stat]: the limit for the threads of one process: stat and status of
+// each, and wchan and syscall of those that do not run, unless only stat is asked for.
 #include "util.h"
 
 struct rec {
@@ -12,6 +12,7 @@ struct rec {
 static struct rec *recs;
 static long n, cap;
 static char task[64];
+static int half;
 
 static uint64_t tab(const char *p) {
 	while (*p == ' ' || *p == '\t') p++;
@@ -49,7 +50,7 @@ static int one(int dir, const char *name, struct rec *r) {
 		} else if (*s == 'v') r->voluntary = tab(s + 24);
 		else if (*s == 'n' && !memcmp(s, "nonv", 4)) r->nonvoluntary = tab(s + 27);
 	}
-	if (r->state == 'R') return 0;
+	if (r->state == 'R' || half) return 0;
 	k = slurp(dir, join(path, name, "wchan"), b, sizeof b);
 	if (k > 0) memcpy(r->wchan, b, (size_t)(k > 47 ? 47 : k));
 	k = slurp(dir, join(path, name, "syscall"), b, sizeof b);
@@ -74,7 +75,8 @@ static void scan(void) {
 }
 
 int main(int argc, char **argv) {
-	if (argc != 3) return 2;
+	if (argc != 3 && argc != 4) return 2;
+	half = argc == 4;
 	snprintf(task, sizeof task, "/proc/%s/task", argv[1]);
 	job(scan, atoi(argv[2]), 0, &n, NULL);
 	return 0;

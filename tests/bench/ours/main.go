@@ -3,7 +3,7 @@
 //
 //	ours list|tables LOOPS EVERY_MS
 //	ours fdhost LOOPS
-//	ours maps|smaps|threads|fds PID LOOPS
+//	ours maps|smaps|threads|threads-tables|fds PID LOOPS
 //	ours memory|memory-checked PID ADDRESS COUNT LOOPS
 package main
 
@@ -84,8 +84,16 @@ func main() {
 			clock.Check(err)
 			return len(maps), 0
 		})
-	case "threads":
+	case "threads", "threads-tables":
 		p := open(fs)
+		if os.Args[1] == "threads-tables" {
+			tables, err := watch.OpenThreadTables(fs)
+			clock.Check(err)
+			defer tables.Close()
+			p.ReadThreadsFrom(tables)
+			var first proc.Sample
+			clock.Check(p.ReadSample(&first)) // where they wait is read once
+		}
 		var s proc.Sample
 		clock.ReportEvery(loops, 0, func() (int, int) {
 			clock.Check(p.ReadSample(&s))
