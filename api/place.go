@@ -4,8 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // place is where connections come in.
@@ -78,9 +77,11 @@ func endStalled(c *net.TCPConn) {
 		return
 	}
 	raw.Control(func(fd uintptr) {
-		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(writeTimeout.Milliseconds()))
+		syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(writeTimeout.Milliseconds()))
 	})
 }
+
+const tcpUserTimeout = 18 // TCP_USER_TIMEOUT, include/uapi/linux/tcp.h, 2.6.37
 
 type connKey struct{}
 
