@@ -90,7 +90,7 @@ type DescriptorScanner struct {
 	sourceErr error
 	listed    map[int32]struct{} // processes that the tables have
 	inet      []inetSocket       // connected sockets, of ScanHost
-	pairs     map[inetKey]uint64 // to the inode; likewise
+	pairs     inodeTable         // their ends to the index of the first; likewise
 	anonymous anonymous
 
 	// One reading.
@@ -111,7 +111,7 @@ func (fs *FS) NewDescriptorScanner() *DescriptorScanner {
 	s := &DescriptorScanner{
 		fs: fs, live: fs.isProc(), anonymous: anonymousDevices(), ownNumbers: fs.ownNumbers(),
 		info: make([]byte, 4096), diag: make([]byte, diagBuffer),
-		flags: map[uint64][]string{}, ends: map[pair]uint64{}, hostIndex: map[ID]int32{}, listed: map[int32]struct{}{}, pairs: map[inetKey]uint64{},
+		flags: map[uint64][]string{}, ends: map[pair]uint64{}, hostIndex: map[ID]int32{}, listed: map[int32]struct{}{},
 	}
 	s.walk = hostWalk{fs: fs, dents: make([]byte, walkRest), link: make([]byte, 4096)}
 	return s

@@ -149,7 +149,13 @@ func (s *DescriptorScanner) keep(v *visited) {
 // joinHost asks each network namespace that holds sockets for their other ends.
 func (s *DescriptorScanner) joinHost(deadline time.Time) {
 	h := s.host
-	s.sockets.reset(len(h.Rows))
+	n := 0
+	for i := range h.Rows {
+		if h.Rows[i].class == linkSocket {
+			n++
+		}
+	}
+	s.sockets.reset(n)
 	for i := range h.Rows {
 		if d := &h.Rows[i]; d.class == linkSocket {
 			s.sockets.put(d.Inode, int32(i))

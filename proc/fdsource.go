@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -330,20 +331,46 @@ func (s *DescriptorScanner) keepEnds(f *OpenFile, d *HostDescriptor) {
 func (s *DescriptorScanner) joinTables() {
 	h := s.host
 	for i := range h.Rows {
-		if d := &h.Rows[i]; d.Peer != 0 {
-			s.tie(d.Inode, d.Peer)
-		}
-	}
-	clear(s.pairs)
-	for i := range s.inet {
-		row := &s.inet[i]
-		key := inetKey{row.pair, row.transport.wire(), row.namespace}
-		if far, ok := s.pairs[inetKey{row.reversed(), key.transport, key.namespace}]; ok && far != row.inode {
-			s.tie(row.inode, far)
-			s.tie(far, row.inode)
+		d := &h.Rows[i]
+		if d.Peer == 0 {
 			continue
 		}
-		s.pairs[key] = row.inode
+		if j, ok := s.sockets.get(d.Peer); ok {
+			d.PeerRow = j
+		}
+	}
+	s.pairs.reset(len(s.inet))
+	for i := range s.inet {
+		row := &s.inet[i]
+		for key := row.ends(); ; key++ {
+			at, known := s.pairs.add(max(key, 1), int32(i))
+			if !known {
+				break
+			}
+			far := &s.inet[at]
+			if row.namespace != far.namespace || row.transport.wire() != far.transport.wire() {
+				continue
+			}
+			if row.pair == far.reversed() && row.inode != far.inode {
+				s.tie(row.inode, far.inode)
+				s.tie(far.inode, row.inode)
+				break
+			}
+			if row.pair == far.pair {
+				break
+			}
+		}
 	}
 	s.inet = s.inet[:0]
+}
+
+// ends is a number that the two ends of a connection have in common, and few others.
+func (s *inetSocket) ends() uint64 {
+	mix := func(a *addr16, port uint16) uint64 {
+		x := binary.LittleEndian.Uint64(a[:])*0x9E3779B97F4A7C15 ^ binary.LittleEndian.Uint64(a[8:]) ^ uint64(port)<<48
+		x = (x ^ x>>32) * 0xD6E8FEB86659FD93 // of Pelle Evensen's rrmxmx
+		x = (x ^ x>>32) * 0xD6E8FEB86659FD93
+		return x ^ x>>32
+	}
+	return mix(&s.local, s.localPort) + mix(&s.remote, s.remotePort) + uint64(s.namespace)*0x9E3779B97F4A7C15
 }
