@@ -273,14 +273,26 @@ func (r *live) force(reason string) {
 	}
 }
 
-// pump reads one stream to its end.
+// maxHungUp is the longest pause between two looks at a terminal that nobody has open.
+const maxHungUp = 250 * time.Millisecond
+
+// pump reads one stream to its end. A terminal that nobody has open is not at its end
+// while the root lives: many programs close their descriptors a moment before they
+// end, some open the terminal again. To close ours would hang up on them.
 func (r *live) pump(o *reader) {
 	defer o.done.Store(true)
 	defer o.file.Close()
 	buf := make([]byte, 64<<10)
 	kept := 0
+	pause := time.Millisecond
 	for {
 		n, err := o.file.Read(buf[kept:])
+		if errors.Is(err, unix.EIO) && o.stream == Terminal && r.rootEndedAt().IsZero() {
+			time.Sleep(pause)
+			pause = min(2*pause, maxHungUp)
+			continue
+		}
+		pause = time.Millisecond
 		if n > 0 {
 			r.lastOutput.Store(time.Now().UnixNano())
 			if o.stream == Terminal {

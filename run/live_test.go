@@ -371,6 +371,19 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
+// A command that has closed its terminal is not hung up on: it ends as it wants to, and
+// may open the terminal again.
+func TestTerminalClosedByAll(t *testing.T) {
+	ways(t, func(t *testing.T, s *Supervisor, _ *events) {
+		l := shell("exec <&- >&- 2>&-; sleep 0.3; exec >/dev/tty || exit 9; echo back; exec >&-; sleep 0.1; exit 7")
+		l.PTY = &Size{120, 30}
+		st := until(t, s, create(t, s, l).ID, "exited")
+		if code(st) != "exit 7" || output(t, s, st.ID) != "back\r\n" {
+			t.Errorf("got %s, %q", code(st), output(t, s, st.ID))
+		}
+	})
+}
+
 // No byte of output and no status is lost, however fast a command ends.
 func TestOutputIsWhole(t *testing.T) {
 	ways(t, func(t *testing.T, s *Supervisor, _ *events) {
