@@ -144,7 +144,7 @@ func (s *DescriptorScanner) beginConnections() *connections {
 	return c
 }
 
-// anonymousDevices asks an own pipe and an own socket for the device of theirs.
+// anonymousDevices asks an own pipe and own sockets for the device of theirs.
 func anonymousDevices() (a anonymous) {
 	var st unix.Stat_t
 	var ends [2]int
@@ -155,11 +155,12 @@ func anonymousDevices() (a anonymous) {
 		closeFD(ends[0])
 		closeFD(ends[1])
 	}
-	if fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
-		if unix.Fstat(fd, &st) == nil {
+	if ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err == nil {
+		if unix.Fstat(ends[0], &st) == nil {
 			a.socketDev = st.Dev
 		}
-		closeFD(fd)
+		closeFD(ends[0])
+		closeFD(ends[1])
 	}
 	return a
 }

@@ -41,7 +41,8 @@ var forbidden = []uint32{
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
 	unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT, unix.SYS_UTIMENSAT, unix.SYS_FILE_SETATTR,
 	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
-	unix.SYS_BIND, // makes the file of a UNIX socket
+	unix.SYS_BIND,   // makes the file of a UNIX socket
+	unix.SYS_LISTEN, // binds a socket that is not
 	unix.SYS_FLOCK,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 
@@ -69,6 +70,9 @@ var forbidden = []uint32{
 
 // oTmpfile is O_TMPFILE without O_DIRECTORY, include/uapi/asm-generic/fcntl.h.
 const oTmpfile = 0o20000000
+
+// socketTypes are the bits of a socket's type, SOCK_TYPE_MASK of include/linux/net.h.
+const socketTypes = 0xf
 
 // namespaces are the flags of clone(2) that make new ones.
 const namespaces = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
@@ -108,10 +112,30 @@ func rules(pid int) []rule {
 	only(unix.SYS_SCHED_SETSCHEDULER, []test{is(0, 0)})
 	only(unix.SYS_SETPRIORITY, []test{is(0, unix.PRIO_PROCESS), is(1, 0)})
 
-	// CAP_NET_ADMIN stays for sock_diag; it shall not reach the network's settings.
+	// CAP_NET_ADMIN stays for sock_diag; it shall not reach the network's settings, nor
+	// have the kernel load a module. Whoever listens on a UNIX socket believes root:
+	// what manages services or containers starts whatever it is asked to. Datagrams
+	// can be sent to any such socket, from one of a pair as well.
 	only(unix.SYS_SOCKET,
-		[]test{is(0, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)},
+		[]test{is(0, unix.AF_INET, unix.AF_INET6), is(2, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)},
 		[]test{is(0, unix.AF_NETLINK), is(2, unix.NETLINK_SOCK_DIAG)})
+	only(unix.SYS_SOCKETPAIR, []test{is(0, unix.AF_UNIX), {argument: 1, mask: socketTypes, values: []uint32{unix.SOCK_STREAM}}})
+	// The packet filter's tables are options of every socket, from 64 on of IPPROTO_IP
+	// and IPPROTO_IPV6, include/uapi/linux/netfilter_ipv4/ip_tables.h.
+	only(unix.SYS_SETSOCKOPT,
+		[]test{is(1, unix.SOL_SOCKET)},
+		[]test{is(1, unix.IPPROTO_TCP), is(2, unix.TCP_NODELAY, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT, unix.TCP_USER_TIMEOUT)},
+		[]test{is(1, unix.IPPROTO_IPV6), is(2, unix.IPV6_V6ONLY)})
+	only(unix.SYS_GETSOCKOPT, []test{is(1, unix.SOL_SOCKET)})
+
+	// What the sensors use: tables, programs and links that the process made itself,
+	// nothing that has a name in a file system or belongs to others.
+	only(unix.SYS_BPF, []test{is(0, unix.BPF_MAP_CREATE, unix.BPF_MAP_UPDATE_ELEM, unix.BPF_MAP_LOOKUP_AND_DELETE_BATCH, unix.BPF_MAP_FREEZE,
+		unix.BPF_PROG_LOAD, unix.BPF_PROG_TEST_RUN, unix.BPF_BTF_LOAD, unix.BPF_OBJ_GET_INFO_BY_FD,
+		unix.BPF_RAW_TRACEPOINT_OPEN, unix.BPF_LINK_CREATE, unix.BPF_ITER_CREATE)})
+
+	// The names of the runtime's memory, and how exactly a snapshot's thread wakes up.
+	only(unix.SYS_PRCTL, []test{is(0, unix.PR_SET_VMA, unix.PR_SET_TIMERSLACK)})
 
 	// Descriptors, but no lease on a file, no lock, no attribute, nobody who gets
 	// signals of it.

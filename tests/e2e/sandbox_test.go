@@ -238,6 +238,22 @@ func (b *borrowed) attempts(victim int, file string) []attempt {
 		{"utimensat", unix.SYS_UTIMENSAT, []uint64{here, path, 0, 0}},
 		{"io_uring_setup", unix.SYS_IO_URING_SETUP, []uint64{0, root}},
 		{"bind", unix.SYS_BIND, []uint64{nowhere, 0, 0}},
+		{"listen", unix.SYS_LISTEN, []uint64{nowhere, 0}},
+		{"a UNIX socket", unix.SYS_SOCKET, []uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}},
+		{"a pair of UNIX datagram sockets", unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, unix.SOCK_DGRAM, 0, word}},
+		{"a socket of another protocol", unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDPLITE}},
+		{"setsockopt of the packet filter", unix.SYS_SETSOCKOPT, []uint64{nowhere, unix.IPPROTO_IP, 64, root, 0}}, // IPT_SO_SET_REPLACE
+		{"setsockopt of the IPv6 packet filter", unix.SYS_SETSOCKOPT, []uint64{nowhere, unix.IPPROTO_IPV6, 64, root, 0}},
+		{"setsockopt of the congestion control", unix.SYS_SETSOCKOPT, []uint64{nowhere, unix.IPPROTO_TCP, unix.TCP_CONGESTION, root, 0}},
+		{"getsockopt of the packet filter", unix.SYS_GETSOCKOPT, []uint64{nowhere, unix.IPPROTO_IP, 64, root, root}},
+		{"prctl that shares a core", unix.SYS_PRCTL, []uint64{unix.PR_SCHED_CORE, 99, pid, 0, 0}},
+		{"BPF_OBJ_PIN", unix.SYS_BPF, []uint64{unix.BPF_OBJ_PIN, 0, 0}},
+		{"BPF_OBJ_GET", unix.SYS_BPF, []uint64{unix.BPF_OBJ_GET, 0, 0}},
+		{"BPF_PROG_ATTACH", unix.SYS_BPF, []uint64{unix.BPF_PROG_ATTACH, 0, 0}},
+		{"BPF_PROG_DETACH", unix.SYS_BPF, []uint64{unix.BPF_PROG_DETACH, 0, 0}},
+		{"BPF_LINK_UPDATE", unix.SYS_BPF, []uint64{unix.BPF_LINK_UPDATE, 0, 0}},
+		{"BPF_LINK_DETACH", unix.SYS_BPF, []uint64{unix.BPF_LINK_DETACH, 0, 0}},
+		{"BPF_MAP_DELETE_ELEM", unix.SYS_BPF, []uint64{unix.BPF_MAP_DELETE_ELEM, 0, 0}},
 		{"a socket of rtnetlink", unix.SYS_SOCKET, []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}},
 		{"prlimit64 of another", unix.SYS_PRLIMIT64, []uint64{pid, unix.RLIMIT_NOFILE, 0, 0}},
 		{"sched_setscheduler of another", unix.SYS_SCHED_SETSCHEDULER, []uint64{pid, 0, word}},
@@ -312,7 +328,7 @@ func TestSandboxRefuses(t *testing.T) {
 				t.Errorf("the folder has %v, %v", names, err)
 			}
 		}
-		if done < 50 {
+		if done < 65 {
 			t.Errorf("%s: %d calls tried", c.name, done)
 		}
 	}
