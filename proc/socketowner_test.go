@@ -2,11 +2,15 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,7 +68,7 @@ func TestSocketOwner(t *testing.T) {
 			if got, err := SocketOwner(client, server); err != nil || got != want {
 				t.Errorf("owner of the client: got %d, %v; want %d", got, err, want)
 			}
-			if got, err := textOwner("/proc/thread-self/net", unmap(client), unmap(server)); err != nil || got != want {
+			if got, err := readOwner(client, server); err != nil || got != want {
 				t.Errorf("owner from text: got %d, %v; want %d", got, err, want)
 			}
 			if got, err := SocketOwner(server, client); err != nil || got != uint32(os.Geteuid()) {
@@ -72,6 +76,101 @@ func TestSocketOwner(t *testing.T) {
 			}
 		})
 	}
+}
+
+// readOwner is SocketOwner on a kernel without INET_DIAG.
+func readOwner(local, remote netip.AddrPort) (uint32, error) {
+	o := owners{
+		diag:    func(netip.AddrPort, netip.AddrPort) (uint32, error) { return 0, unix.ENOENT },
+		present: func() bool { return false },
+		text:    newTextOwners("/proc/thread-self/net", time.Minute),
+	}
+	return o.of(unmap(local), unmap(remote))
+}
+
+// A client that is gone costs no reading of all sockets where the kernel can be asked.
+func TestSocketOwnerAsksOnce(t *testing.T) {
+	gone := netip.MustParseAddrPort("127.0.0.1:1")
+	asked := 0
+	o := owners{
+		diag:    diagOwner,
+		present: func() bool { asked++; return hasInetDiag() },
+		text:    newTextOwners("/none", time.Minute), // who reads there gets another error
+	}
+	for range 50 {
+		if uid, err := o.of(gone, gone); err != ErrNoOwner {
+			t.Fatalf("got %d, %v; want ErrNoOwner", uid, err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times whether there is INET_DIAG, want once", asked)
+	}
+}
+
+// Who asks while the text is read is answered by one more reading, however many they
+// are, and by none that began before.
+func TestTextOwnersReadTogether(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mkfifo(dir+"/tcp", 0o600); err != nil { // a reading lasts until this is written
+		t.Fatal(err)
+	}
+	o := newTextOwners(dir, time.Minute)
+	server := netip.MustParseAddrPort("127.0.0.1:8080")
+	client := func(i int) netip.AddrPort { return netip.AddrPortFrom(server.Addr(), uint16(1000+i)) }
+	ask := func(all *sync.WaitGroup, i int, want uint32) {
+		all.Go(func() {
+			if uid, err := o.of(client(i), server); err != nil || uid != want {
+				t.Errorf("client %d: got %d, %v; want %d", i, uid, err, want)
+			}
+		})
+	}
+	waiting := func() int {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.next == nil {
+			return 0
+		}
+		return len(o.next.asked)
+	}
+	write := func(clients ...int) {
+		var text strings.Builder
+		text.WriteString("  sl  local_address rem_address\n")
+		for _, i := range clients {
+			fmt.Fprintf(&text, "   0: 0100007F:%04X 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  %d        0 77 1 0 20 4 30 10 -1\n", 1000+i, 5000+i)
+		}
+		// Opening it waits for the reading to begin.
+		if err := os.WriteFile(dir+"/tcp", []byte(text.String()), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	var first, all sync.WaitGroup
+	ask(&first, 0, 5000)
+	for deadline := farDeadline(); ; time.Sleep(time.Millisecond) {
+		o.mu.Lock()
+		begun := len(o.turn) == 1 && o.next == nil
+		o.mu.Unlock()
+		if begun {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no reading begins")
+		}
+	}
+	const others = 200
+	var ids []int
+	for i := range others {
+		ask(&all, 1+i, uint32(5001+i))
+		ids = append(ids, 1+i)
+	}
+	for deadline := farDeadline(); waiting() < others; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d wait, want %d", waiting(), others)
+		}
+	}
+	write(0)
+	first.Wait() // the next text is for the next reading
+	write(ids...)
+	all.Wait()
 }
 
 func addrPort(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }
@@ -104,7 +203,7 @@ func TestSocketOwnerClosed(t *testing.T) {
 	}
 	for name, ask := range map[string]func(a, b netip.AddrPort) (uint32, error){
 		"SocketOwner": SocketOwner,
-		"text":        func(a, b netip.AddrPort) (uint32, error) { return textOwner("/proc/thread-self/net", a, b) },
+		"text":        readOwner,
 	} {
 		if uid, err := ask(client, server); !errors.Is(err, ErrNoOwner) {
 			t.Errorf("%s: got %d, %v; want ErrNoOwner", name, uid, err)

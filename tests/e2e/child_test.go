@@ -80,6 +80,18 @@ func child(mode string) int {
 			fmt.Fprintf(c, "POST /api/config HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n\r\n", os.Args[1])
 			c.Close()
 		}
+	case "connect": // connect and reset, as often as the second argument says
+		n, _ := strconv.Atoi(os.Args[2])
+		for range n {
+			c, err := net.Dial("tcp", os.Args[1])
+			if err != nil {
+				fmt.Println("error:", err)
+				return 0
+			}
+			c.(*net.TCPConn).SetLinger(0)
+			c.Close()
+		}
+		fmt.Println("done")
 	case "threads": // threads that come and go
 		var wg sync.WaitGroup
 		for {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,6 +99,76 @@ func TestPostAndCloseAtOnce(t *testing.T) {
 		if strings.Contains(line, "method=POST") && !strings.Contains(line, "status=403") {
 			t.Fatalf("a client that is gone was let in: %s", line)
 		}
+	}
+}
+
+// Clients that connect and are gone cost little, however many they are: those who may
+// ask are answered meanwhile, and the server stays small. Before they are asked about,
+// many sockets of the host make a reading of all of them long.
+func TestConnectAndGoneFlood(t *testing.T) {
+	needRoot(t)
+	s := start(t, options{})
+	sockets := manySockets(t, 4000)
+	defer sockets()
+	done := make(chan []string)
+	go func() {
+		out, err := childCommand("connect", nobody, s.addr, "6000").CombinedOutput()
+		done <- []string{string(out), fmt.Sprint(err)}
+	}()
+	answers := map[int]int{}
+	var got []string
+	for got == nil {
+		select {
+		case got = <-done:
+		default:
+		}
+		// A connection may be closed for one of those before it is known whose it is.
+		if res, err := http.Get(s.url + "/api/config"); err == nil {
+			res.Body.Close()
+			answers[res.StatusCode]++
+		}
+	}
+	if got[0] != "done\n" {
+		t.Fatalf("the clients: %v", got)
+	}
+	if answers[200] == 0 || len(answers) != 1 {
+		t.Errorf("root was answered %v meanwhile", answers)
+	}
+	waitFor(t, "an answer afterwards", func() bool { return s.get("/api/config").status == 200 })
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var peak int
+	if _, err := fmt.Sscanf(rest, "%d kB", &peak); err != nil || peak > 128<<10 {
+		t.Errorf("the server took up to %d KiB, %v; want at most 128 MiB", peak, err)
+	}
+}
+
+// manySockets opens n connections of the test with itself.
+func manySockets(t *testing.T, n int) (end func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []net.Conn
+	for range n {
+		for _, f := range []func() (net.Conn, error){func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, l.Accept} {
+			c, err := f()
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, c)
+		}
+	}
+	return func() {
+		for _, c := range open {
+			c.(*net.TCPConn).SetLinger(0)
+			c.Close()
+		}
+		l.Close()
 	}
 }
 
