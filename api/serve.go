@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -129,9 +130,14 @@ func (s *Server) Shutdown() {
 // logged once.
 type serverLog struct{ s *Server }
 
+// ofClients begin what net/http says of a client and its address, which whoever
+// reaches the port can make it say as often as they like: a scanner, one that does not
+// trust us, one that breaks the rules of HTTP/2.
+var ofClients = []string{"http: TLS handshake error", "http2: server connection error from", "http2: server: error reading preface from client"}
+
 func (l *serverLog) Write(b []byte) (int, error) {
 	text := strings.TrimSpace(string(b))
-	if strings.HasPrefix(text, "http: TLS handshake error") { // a scanner, or a client that does not trust us
+	if slices.ContainsFunc(ofClients, func(start string) bool { return strings.HasPrefix(text, start) }) {
 		l.s.log.Debug(text)
 		return len(b), nil
 	}

@@ -203,3 +203,33 @@ func TestSlowClientsOverTLS(t *testing.T) {
 		})
 	}
 }
+
+// Whoever reaches the port can break the rules as often as they like: the log has no
+// warning of each.
+func TestBrokenClientsWarnOfNothing(t *testing.T) {
+	s, log, l, _, _ := overTLS(t, func(*Options) {})
+	serveOn(t, s, l)
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	for _, text := range []string{
+		preface + "\x00\x00\x01\x00\x00\x00\x00\x00\x01x",        // data of no stream
+		preface + "\x00\x00\x02\x01\x05\x00\x00\x00\x01\xff\xff", // headers of no form
+		"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n",                       // no preface
+	} {
+		c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "EOF") {
+			t.Errorf("%q: not let go: %v", text, err)
+		}
+		c.Close()
+	}
+	s.Shutdown()
+	if text := log.String(); strings.Contains(text, "level=WARN") || strings.Count(text, "http2: server") != 3 {
+		t.Errorf("want three lines of the clients, none a warning:\n%s", text)
+	}
+}
