@@ -273,8 +273,8 @@ func (r *live) force(reason string) {
 	}
 }
 
-// maxHungUp is the longest pause between two looks at a terminal that nobody has open.
-const maxHungUp = 250 * time.Millisecond
+// hungUpPause is the longest pause between two looks at a terminal that nobody has open.
+const hungUpPause = 250 * time.Millisecond
 
 // pump reads one stream to its end. A terminal that nobody has open is not at its end
 // while the root lives: many programs close their descriptors a moment before they
@@ -289,7 +289,7 @@ func (r *live) pump(o *reader) {
 		n, err := o.file.Read(buf[kept:])
 		if errors.Is(err, unix.EIO) && o.stream == Terminal && r.rootEndedAt().IsZero() {
 			time.Sleep(pause)
-			pause = min(2*pause, maxHungUp)
+			pause = min(2*pause, hungUpPause)
 			continue
 		}
 		pause = time.Millisecond
