@@ -345,8 +345,10 @@ func fixture(t *testing.T, tree map[string]string) *files {
 	return f
 }
 
+const envEnd = " 4096 " // of a process whose environment is there
+
 func statLine(pid, parent, group string, state string, threads string) string {
-	return pid + " (x) y) " + state + " " + parent + " " + group + " 1 0 -1 0 0 0 0 0 5 6 0 0 20 0 " + threads + " 0 " + pid + "00\n"
+	return pid + " (x) y) " + state + " " + parent + " " + group + " 1 0 -1 0 0 0 0 0 5 6 0 0 20 0 " + threads + " 0 " + pid + "00" + strings.Repeat(" 7", 28) + envEnd + "0\n"
 }
 
 func TestMembersOfFixture(t *testing.T) {
@@ -454,6 +456,34 @@ func TestMarksAreReadAgain(t *testing.T) {
 	os.WriteFile(filepath.Join(f.mount, "100/environ"), nil, 0o644)
 	if got := look(now.Add(time.Hour)); got != "x" {
 		t.Errorf("a mark was forgotten: %q", got)
+	}
+}
+
+// Between the new memory of an exec and its environment a process has no marks yet; that
+// is not remembered. One that was given no environment has none.
+func TestMarksInTheMiddleOfExec(t *testing.T) {
+	ready := statLine("100", "1", "1", "S", "1")
+	f := fixture(t, map[string]string{"100/stat": strings.Replace(ready, envEnd, " 0 ", 1), "100/environ": "", "100/exe": "/a"})
+	tr := newTracker(f)
+	tr.uid = 0
+	id := proc.ID{PID: 100, StartTicks: 10000}
+	now := time.Now()
+	if m, err := tr.marksOf(id, now, 1); err != errBetween {
+		t.Errorf("got %v, %v", m, err)
+	}
+	if tb, err := tr.scan(true, time.Time{}); err != nil || tb.between != 1 || tb.denied != 0 {
+		t.Errorf("got %d between, %d denied, %v", tb.between, tb.denied, err)
+	}
+	os.WriteFile(filepath.Join(f.mount, "100/stat"), []byte(ready), 0o644)
+	os.WriteFile(filepath.Join(f.mount, "100/environ"), []byte(markID+"=x\x00"), 0o644)
+	if m, err := tr.marksOf(id, now, 1); err != nil || m.id != "x" {
+		t.Errorf("its environment is there now: got %v, %v", m, err)
+	}
+
+	os.WriteFile(filepath.Join(f.mount, "100/environ"), nil, 0o644)
+	tr = newTracker(f)
+	if tb, err := tr.scan(true, time.Time{}); err != nil || tb.between != 0 || tb.denied != 0 {
+		t.Errorf("without environment: got %d between, %d denied, %v", tb.between, tb.denied, err)
 	}
 }
 

@@ -38,6 +38,7 @@ type entry struct {
 	state   byte
 	threads int32
 	ticks   uint64 // user and system time
+	environ bool   // it has one, empty or not: no kernel thread, not in the middle of exec
 }
 
 // alive is false for a zombie without a living thread. The leader of one whose other
@@ -96,6 +97,7 @@ func parseStat(b []byte) (entry, bool) {
 	return entry{
 		id: proc.ID{PID: int32(pid), StartTicks: uint64(n[19])}, parent: int32(n[1]), group: int32(n[2]),
 		state: f[0][0], threads: int32(n[17]), ticks: uint64(n[11]) + uint64(n[12]),
+		environ: len(f) > 48 && string(f[48]) != "0", // env_end, since Linux 3.5
 	}, true
 }
 
@@ -126,14 +128,16 @@ func (f *files) pids() ([]int32, error) {
 type marks struct{ id, owner string }
 
 // marks reads what a process inherited. It is the environment at exec; a child that
-// forked and executed nothing shows its parent's.
+// forked and executed nothing shows its parent's. Empty: it has no environment, or not
+// yet, in the middle of exec.
 //
 // Source: /proc/PID/environ, proc_pid_environ(5).
-func (f *files) marks(pid int32) (m marks, err error) {
+func (f *files) marks(pid int32) (m marks, empty bool, err error) {
 	b, err := f.read(f.path(pid, "environ"))
 	if err != nil {
-		return marks{}, err
+		return marks{}, false, err
 	}
+	empty = len(b) == 0
 	for len(b) > 0 {
 		var line []byte
 		line, b, _ = bytes.Cut(b, []byte{0})
@@ -144,7 +148,7 @@ func (f *files) marks(pid int32) (m marks, err error) {
 			m.owner = string(v)
 		}
 	}
-	return m, nil
+	return m, empty, nil
 }
 
 // exe is the file a process runs, without the kernel's remark that it was deleted.

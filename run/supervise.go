@@ -83,6 +83,13 @@ func (s *Supervisor) expired(r *live, reason string) {
 	s.stopLive(s.ctx, r, r.grace, reason)
 }
 
+const (
+	// betweenPause and betweenScans are how long a scan waits for processes in the middle
+	// of exec, of which nobody knows whether they are members.
+	betweenPause = 20 * time.Millisecond
+	betweenScans = 10
+)
+
 // membersOf returns the members of a run by a scan.
 func (s *Supervisor) membersOf(r *live, fresh bool) ([]member, int, error) {
 	r.mu.Lock()
@@ -92,6 +99,10 @@ func (s *Supervisor) membersOf(r *live, fresh bool) ([]member, int, error) {
 	}
 	r.mu.Unlock()
 	tb, err := s.tracker.scan(fresh, since)
+	for n := 1; err == nil && fresh && tb.between > 0 && r.cgroup() == nil && n < betweenScans; n++ {
+		time.Sleep(betweenPause)
+		tb, err = s.tracker.scan(fresh, since)
+	}
 	if err != nil {
 		return nil, 0, err
 	}

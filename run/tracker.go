@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -47,6 +48,7 @@ type table struct {
 	all      map[int32]entry
 	marked   map[marks][]int32
 	denied   int // processes whose environment could not be read
+	between  int // processes in the middle of exec, which nobody knows the marks of
 	children func() map[int32][]int32
 }
 
@@ -125,8 +127,12 @@ func (t *tracker) readAll() (*table, error) {
 		if t.protected[pid] || !e.alive() || pid == kernelParent || e.parent == kernelParent {
 			continue
 		}
-		m, ok := t.marksOf(e.id, now, scan)
-		if !ok {
+		m, err := t.marksOf(e.id, now, scan)
+		switch err {
+		case nil:
+		case errBetween:
+			tb.between++
+		default:
 			tb.denied++
 		}
 		if m.id != "" {
@@ -148,31 +154,40 @@ func (t *tracker) readAll() (*table, error) {
 	return tb, nil
 }
 
-// marksOf returns the marks of a process, and false when they are unreadable. Who has
-// them keeps them; who has none may execute into some, which keeps the start time.
-func (t *tracker) marksOf(id proc.ID, now time.Time, scan uint64) (marks, bool) {
+// errBetween says that a process is in the middle of exec: it has its new memory, and no
+// environment in it yet.
+var errBetween = errors.New("in the middle of exec")
+
+// marksOf returns the marks of a process. Who has them keeps them; who has none may
+// execute into some, which keeps the start time.
+//
+// Errors: errBetween; why they are unreadable.
+func (t *tracker) marksOf(id proc.ID, now time.Time, scan uint64) (marks, error) {
 	known := t.marks[id]
 	if known != nil && known.id != "" {
 		known.scan = scan
-		return known.marks, true
+		return known.marks, nil
 	}
 	if t.uid != 0 && t.owner(id.PID) != t.uid {
-		return marks{}, true
+		return marks{}, nil
 	}
 	exe, err := t.files.exe(id.PID)
 	if known != nil && err == nil && exe == known.exe && now.Sub(known.at) < unmarkedFor {
 		known.scan = scan
-		return marks{}, true
+		return marks{}, nil
 	}
-	m, err := t.files.marks(id.PID)
+	m, empty, err := t.files.marks(id.PID)
 	if err != nil {
-		return marks{}, false
+		return marks{}, err
 	}
-	if e, err := t.files.stat(id.PID); err != nil || e.id != id {
-		return marks{}, true // another process by now
+	switch e, err := t.files.stat(id.PID); {
+	case err != nil || e.id != id:
+		return marks{}, nil // another process by now
+	case empty && !e.environ && e.alive():
+		return marks{}, errBetween
 	}
 	t.marks[id] = &remembered{marks: m, at: now, exe: exe, scan: scan}
-	return m, true
+	return m, nil
 }
 
 // owner is the user of a process; without an answer, nobody.

@@ -17,7 +17,11 @@ export function run(t, command, args) {
   const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   const ended = new Promise((done) => child.once('close', done));
   t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid, 'SIGKILL');
+    try {
+      if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid, 'SIGKILL');
+    } catch (cause) {
+      if (cause.code !== 'ESRCH') throw cause; // it has ended by itself, a moment ago
+    }
     await ended;
   });
   child.stdin.on('error', () => {}); // it may have ended
