@@ -171,7 +171,31 @@ bpf_compiler() {
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends clang-19 llvm-19 >/dev/null
 }
 
-passed=0 failed=() left=()
+passed=0 failed=() left=() log=
+# logged keeps what is printed from here on, for failures.
+logged() {
+	log=$(mktemp)
+	trap end_beside EXIT
+	exec > >(tee "$log") 2>&1
+}
+
+# failures prints once more what failed: a test with what it said, of any of the tools.
+failures() {
+	sleep 0.5 # tee may be behind
+	awk '
+		{ line = $0; sub(/^ *[0-9]+\.[0-9] /, "", line) } # the time on the console of a guest
+		line ~ /^=== (RUN|CONT)/ { n = 0 }
+		line ~ /--- FAIL|not ok [0-9]|^panic: |DATA RACE|^== .*: FAILED, / {
+			back = line ~ /^== / ? 8 : 20
+			for (i = (n > back ? n - back : 0); i < n; i++) print said[i]
+			n = 0; more = 20; print line; next
+		}
+		more > 0 && line ~ /^[ \t]/ { more--; print line; next }
+		{ more = 0; said[n++] = line }
+		line ~ /^(--- (PASS|SKIP)|ok |PASS|== )/ { n = 0 }
+	' "$log" | tail -n 150
+}
+
 # step NAME COMMAND: a failure does not keep the other steps from running.
 step() {
 	local name=$1 from=$SECONDS
@@ -188,6 +212,7 @@ step() {
 
 finish() {
 	[ ${#left[@]} = 0 ] || printf '== not run: %s\n' "${left[@]}"
+	[ ${#failed[@]} = 0 ] || [ -z "$log" ] || { echo "== what failed" && failures; }
 	[ ${#failed[@]} = 0 ] || printf '== failed: %s\n' "${failed[@]}"
 	echo "$passed passed, ${#failed[@]} failed, $SECONDS s"
 	[ ${#failed[@]} = 0 ]
@@ -226,7 +251,7 @@ ended() {
 end_beside() {
 	local pid
 	for pid in "${beside_pid[@]}"; do kill -- -"$pid" 2>/dev/null || true; done
-	rm -f "${beside_log[@]}" "${beside_log[@]/%/.status}"
+	rm -f "$log" "${beside_log[@]}" "${beside_log[@]/%/.status}"
 }
 
 # browsers are all browser tests but those of budgets, two files at a time.
@@ -266,6 +291,7 @@ guest_ended() {
 }
 
 tests() {
+	logged
 	need gcc gcc
 	[ -e /usr/include/stdio.h ] || need /usr/include/stdio.h libc6-dev
 	need less less
@@ -387,6 +413,7 @@ run)
 check) check; finish ;;
 test) tests ;;
 soak)
+	logged
 	build
 	step "idle and quiet, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 20m ./tests/footprint
 	step "faults, long form" env PROCINSH_SOAK=1 go test -count=1 -timeout 30m -v -run 'Vanish|ServerKilled' ./tests/e2e
