@@ -14,16 +14,22 @@ import (
 // that comes.
 const certificateAge = 10 * time.Second
 
+// certificatePatience is how long the client that came waits for that. Files on a server
+// that does not answer, or a pipe, keep nobody out: the certificate before serves on.
+const certificatePatience = time.Second
+
 // certificate is a certificate in two files. A renewed one is taken without a restart;
 // when that fails the one before stays. Safe for concurrent use.
 type certificate struct {
 	certFile, keyFile string
 	failed            func(error) // a renewed one cannot be read
 
-	mu     sync.Mutex
-	now    *tls.Certificate
-	stamps [2]stamp
-	looked time.Time
+	stamps [2]stamp // of the reader alone
+
+	mu      sync.Mutex
+	now     *tls.Certificate
+	looked  time.Time
+	reading bool
 }
 
 // stamp tells one content of a file from the next.
@@ -58,9 +64,8 @@ func newTLS(o options, failed func(error)) (*tls.Config, error) {
 	}, nil
 }
 
-// read loads both files when one of them is another than before.
+// read loads both files when one of them is another than before. One at a time.
 func (c *certificate) read() error {
-	c.looked = time.Now()
 	var stamps [2]stamp
 	for i, path := range []string{c.certFile, c.keyFile} {
 		var err error
@@ -80,17 +85,36 @@ func (c *certificate) read() error {
 	case err != nil:
 		return fmt.Errorf("read certificate %s with key %s: %w", c.certFile, c.keyFile, err)
 	}
-	c.now = &pair
+	c.mu.Lock()
+	c.now, c.looked = &pair, time.Now()
+	c.mu.Unlock()
 	return nil
 }
 
 func (c *certificate) get() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) >= certificateAge {
+	if c.reading || time.Since(c.looked) < certificateAge {
+		return c.now
+	}
+	c.reading = true
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
 		if err := c.read(); err != nil {
 			c.failed(err)
 		}
+		c.mu.Lock()
+		c.reading, c.looked = false, time.Now()
+		c.mu.Unlock()
+	}()
+	c.mu.Unlock()
+	patience := time.NewTimer(certificatePatience)
+	select {
+	case <-read:
+	case <-patience.C:
 	}
+	patience.Stop()
+	c.mu.Lock()
 	return c.now
 }

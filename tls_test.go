@@ -5,11 +5,15 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // writePair writes a certificate of the given number and its key.
@@ -78,5 +82,44 @@ func TestCertificateIsRenewed(t *testing.T) {
 	again()
 	if got := number(); got != 4 || len(failures) != 1 {
 		t.Errorf("number %d, %v", got, failures)
+	}
+}
+
+// A file that gives no answer keeps nobody out: here a pipe that nobody writes to.
+func TestCertificateThatHangs(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile, pipe := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "pipe")
+	writePair(t, certFile, keyFile, 1)
+	c := &certificate{certFile: certFile, keyFile: keyFile, failed: func(err error) { t.Error(err) }}
+	if err := c.read(); err != nil {
+		t.Fatal(err)
+	}
+	writePair(t, certFile, keyFile, 2)
+	key, err := os.ReadFile(keyFile)
+	if err == nil {
+		err = errors.Join(unix.Mkfifo(pipe, 0o600), os.Rename(pipe, keyFile))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.looked = time.Time{}
+	c.mu.Unlock()
+	var clients sync.WaitGroup
+	for range 20 {
+		clients.Go(func() {
+			if got := c.get().Leaf.SerialNumber.Int64(); got != 1 {
+				t.Errorf("number %d", got)
+			}
+		})
+	}
+	clients.Wait()
+	if err := os.WriteFile(keyFile, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); c.get().Leaf.SerialNumber.Int64() != 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the new certificate is there, and is not taken")
+		}
 	}
 }
