@@ -67,6 +67,10 @@ func Build(dir string) (string, error) {
 	return exe, nil
 }
 
+// patience is how long a start and an end may take: a machine may be emulated, and busy.
+// How long they should is judged elsewhere.
+const patience = time.Minute
+
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,7 +111,7 @@ func start(argv []string, addr string, args []string) (*Server, error) {
 	}
 	s.PID = s.cmd.Process.Pid
 	go func() { s.ended <- s.cmd.Wait() }()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		if _, code, err := s.Raw("/healthz", nil); err == nil && code == http.StatusOK {
 			return s, nil
@@ -134,7 +138,7 @@ func At(url string) *Server {
 // Log returns what the server has written so far.
 func (s *Server) Log() string { return s.log.String() }
 
-// Stop ends the server with SIGTERM, and after 5 s with SIGKILL, which is an error.
+// Stop ends the server with SIGTERM; where that takes too long with SIGKILL, which is an error.
 func (s *Server) Stop() error {
 	if s.cmd == nil {
 		return nil
@@ -143,10 +147,10 @@ func (s *Server) Stop() error {
 	select {
 	case err := <-s.ended:
 		return err
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		s.cmd.Process.Kill()
 		<-s.ended
-		return errors.New("server did not end within 5 s of SIGTERM")
+		return fmt.Errorf("server did not end within %v of SIGTERM: %s", patience, s.log)
 	}
 }
 
