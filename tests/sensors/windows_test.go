@@ -141,12 +141,19 @@ func (w *windows) await(limit time.Duration, f func() error) error {
 	}
 }
 
-// more waits for n more windows that begin after now.
+// more waits for n more windows that began after now. On a busy machine windows arrive
+// late: what comes next may have ended before.
 func (w *windows) more(n int) {
 	w.t.Helper()
-	from := len(w.get()) + 1 // the present one began earlier
+	from, now := len(w.get()), float64(time.Now().UnixMilli())
 	if err := w.await(patience, func() error {
-		if got := len(w.get()) - from; got < n {
+		got := 0
+		for _, a := range w.get()[from:] {
+			if float64(a.CapturedAt)-a.WindowMS >= now {
+				got++
+			}
+		}
+		if got < n {
 			return fmt.Errorf("%d activity windows, want %d more", got, n)
 		}
 		return nil
