@@ -240,6 +240,13 @@ begin() {
 	set +m
 }
 
+# after NAME COMMAND: runs it when what began under that name has ended.
+after() {
+	until [ -e "${beside_log[$1]}.status" ]; do sleep 1; done
+	shift
+	"$@"
+}
+
 ended() {
 	[ -n "${beside_pid[$1]:-}" ] || return 1
 	wait "${beside_pid[$1]}" 2>/dev/null || true # bash forgets the status of what ended at once
@@ -304,7 +311,9 @@ tests() {
 	step "test targets" tests/targets/build.sh
 	step "browser, budgets" node_tests tests/browser/*budget.test.mjs
 	# From here on two things at a time: browsers burn, most of the rest waits a lot.
+	step "test binaries for Linux 6.1" guest_build
 	begin browsers browsers
+	begin guest after browsers tests/vm/bin/vm -short 6.1
 	step "Go, race detector" race ./proc ./watch ./api
 	step "Go" go test -count=1 . ./api ./sandbox ./web ./tests/rules ./tests/wiregen ./tests/bom
 	step "symbols" go test -count=1 ./elf
@@ -314,8 +323,6 @@ tests() {
 	step "web model" node_tests web/test/*.test.mjs
 	step "sensors" go test -count=1 -short -timeout 20m ./tests/sensors
 	step "browser" browsers_ended
-	step "test binaries for Linux 6.1" guest_build
-	begin guest tests/vm/bin/vm -short 6.1
 	step "inside a process" go test -count=1 -timeout 20m ./ptrace
 	step "odd targets, end to end" go test -count=1 ./tests/cases ./tests/e2e
 	step "load" go test -count=1 ./tests/load

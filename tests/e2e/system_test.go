@@ -197,47 +197,50 @@ func applied(t *testing.T, x api.Topology, d api.TopologyDelta) api.Topology {
 
 // A delta applied to its base is what the server has as a whole.
 func TestSystemDelta(t *testing.T) {
-	s := start(t, options{})
 	for _, form := range []string{"", "maps=summary"} {
-		st, a := s.open("/api/system/events?delta=1&" + form)
-		if st == nil {
-			t.Fatal(a)
-		}
-		have := whole[api.Topology](t, st.must())
-		compared, deltas := 0, 0
-		st.until("two structures to compare", func(e event) bool {
-			switch e.name {
-			case "topology":
-				have = whole[api.Topology](t, e) // after a gap
-				return false
-			case "topology_delta":
-				have = applied(t, have, whole[api.TopologyDelta](t, e))
-				deltas++
-			default:
-				return false
+		t.Run("form "+form, func(t *testing.T) {
+			t.Parallel() // each waits for structures, which come every few seconds
+			s := start(t, options{})
+			st, a := s.open("/api/system/events?delta=1&" + form)
+			if st == nil {
+				t.Fatal(a)
 			}
-			var now api.Topology
-			s.get("/api/system/topology?"+form).decode(t, &now)
-			if now.Sequence != have.Sequence {
-				return false // there was a newer one by then
-			}
-			got, err1 := json.Marshal(have)
-			want, err2 := json.Marshal(now)
-			if err1 != nil || err2 != nil || !bytes.Equal(got, want) {
-				i := 0
-				for i < len(got) && i < len(want) && got[i] == want[i] {
-					i++
+			have := whole[api.Topology](t, st.must())
+			compared, deltas := 0, 0
+			st.until("two structures to compare", func(e event) bool {
+				switch e.name {
+				case "topology":
+					have = whole[api.Topology](t, e) // after a gap
+					return false
+				case "topology_delta":
+					have = applied(t, have, whole[api.TopologyDelta](t, e))
+					deltas++
+				default:
+					return false
 				}
-				t.Fatalf("%q: the structure after a delta differs at byte %d:\ngot  %.200s\nwant %.200s", form, i, got[max(0, i-80):], want[max(0, i-80):])
+				var now api.Topology
+				s.get("/api/system/topology?"+form).decode(t, &now)
+				if now.Sequence != have.Sequence {
+					return false // there was a newer one by then
+				}
+				got, err1 := json.Marshal(have)
+				want, err2 := json.Marshal(now)
+				if err1 != nil || err2 != nil || !bytes.Equal(got, want) {
+					i := 0
+					for i < len(got) && i < len(want) && got[i] == want[i] {
+						i++
+					}
+					t.Fatalf("%q: the structure after a delta differs at byte %d:\ngot  %.200s\nwant %.200s", form, i, got[max(0, i-80):], want[max(0, i-80):])
+				}
+				compared++
+				sleeper(t) // something that changes
+				return compared >= 2
+			})
+			if deltas < compared {
+				t.Errorf("%q: %d deltas", form, deltas)
 			}
-			compared++
-			sleeper(t) // something that changes
-			return compared >= 2
+			st.close()
 		})
-		if deltas < compared {
-			t.Errorf("%q: %d deltas", form, deltas)
-		}
-		st.close()
 	}
 }
 
