@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // levelOff is above every level in use.
@@ -69,12 +72,18 @@ func (f logFilter) lowest() slog.Level {
 }
 
 // newLog returns a logger that writes text to w: time, level, source, message,
-// attributes.
-func newLog(w io.Writer, f logFilter) *slog.Logger {
+// attributes. The journal has a time of its own, and gets the priority instead.
+func newLog(w io.Writer, f logFilter, journal bool) *slog.Logger {
+	if journal {
+		w = priorities{w}
+	}
 	text := slog.NewTextHandler(w, &slog.HandlerOptions{
 		AddSource: true,
 		Level:     f.lowest(),
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if journal && len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
+				return slog.Attr{}
+			}
 			if s, ok := a.Value.Any().(*slog.Source); ok && len(groups) == 0 && a.Key == slog.SourceKey {
 				return slog.String(slog.SourceKey, sourceOf(s))
 			}
@@ -82,6 +91,42 @@ func newLog(w io.Writer, f logFilter) *slog.Logger {
 		},
 	})
 	return slog.New(packageHandler{text, f})
+}
+
+// toJournal tells whether w is the stream of the journal that $JOURNAL_STREAM names.
+//
+// Source: systemd.exec(5), device and inode number.
+func toJournal(w io.Writer, env func(string) string) bool {
+	f, ok := w.(*os.File)
+	if !ok || env("JOURNAL_STREAM") == "" {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return env("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}
+
+// priorities writes what begins with a level, in one Write each, with its priority of
+// sd-daemon(3) before it.
+type priorities struct{ w io.Writer }
+
+func (p priorities) Write(line []byte) (int, error) {
+	priority := "<6>"
+	switch level, _, _ := bytes.Cut(line, []byte(" ")); string(level) {
+	case "level=DEBUG":
+		priority = "<7>"
+	case "level=WARN":
+		priority = "<4>"
+	case "level=ERROR":
+		priority = "<3>"
+	}
+	if _, err := p.w.Write(append([]byte(priority), line...)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 // packageHandler lets through what the package that logs may write.

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -51,7 +54,7 @@ func TestLogFilter(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		record(t, newLog(&out, f).Handler().WithAttrs([]slog.Attr{slog.Int("n", 1)}).WithGroup("g"), tt.level, pcs[0])
+		record(t, newLog(&out, f, false).Handler().WithAttrs([]slog.Attr{slog.Int("n", 1)}).WithGroup("g"), tt.level, pcs[0])
 		if got := out.Len() > 0; got != tt.want {
 			t.Errorf("%s lets %v through: %v", tt.filter, tt.level, got)
 		}
@@ -61,7 +64,7 @@ func TestLogFilter(t *testing.T) {
 // The source is the place in the repository, whatever path the binary was built in.
 func TestLogSource(t *testing.T) {
 	var out bytes.Buffer
-	newLog(&out, logFilter{level: slog.LevelInfo}).Info("hello", "k", "v w")
+	newLog(&out, logFilter{level: slog.LevelInfo}, false).Info("hello", "k", "v w")
 	if !regexp.MustCompile(`^time=\S+ level=INFO source=log_test\.go:\d+ msg=hello k="v w"\n$`).MatchString(out.String()) {
 		t.Errorf("line is %q", out.String())
 	}
@@ -74,6 +77,41 @@ func TestLogSource(t *testing.T) {
 	} {
 		if got := sourceOf(&slog.Source{Function: tt.function, File: tt.file, Line: 7}); got != tt.want {
 			t.Errorf("%s in %s is %s, want %s", tt.function, tt.file, got, tt.want)
+		}
+	}
+}
+
+// The journal gets the priority of each line, and no second time.
+func TestLogJournal(t *testing.T) {
+	var out bytes.Buffer
+	log := newLog(&out, logFilter{level: slog.LevelDebug}, true)
+	for level, want := range map[slog.Level]string{
+		slog.LevelDebug: "<7>level=DEBUG ", slog.LevelInfo: "<6>level=INFO ", slog.LevelWarn: "<4>level=WARN ", slog.LevelError: "<3>level=ERROR ",
+	} {
+		out.Reset()
+		log.Log(context.Background(), level, "two\nlines", "time", "level=ERROR ")
+		if !regexp.MustCompile(`^` + want + `source=log_test\.go:\d+ msg="two\\nlines" time="level=ERROR "\n$`).MatchString(out.String()) {
+			t.Errorf("line is %q", out.String())
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(w.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	its := fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+	for _, tt := range []struct {
+		w      io.Writer
+		stream string
+		want   bool
+	}{{w, its, true}, {w, its + "1", false}, {w, "", false}, {&out, its, false}} {
+		if got := toJournal(tt.w, envOf("JOURNAL_STREAM", tt.stream)); got != tt.want {
+			t.Errorf("%T with JOURNAL_STREAM=%s of %s is the journal: %v", tt.w, tt.stream, its, got)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func limitMemory(env func(string) string) {
 
 // serve runs the server until a signal ends it.
 func serve(o options, stderr io.Writer) error {
-	log := newLog(stderr, o.log)
+	log := newLog(stderr, o.log, toJournal(stderr, os.Getenv))
 	limitMemory(os.Getenv)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
