@@ -78,6 +78,10 @@ func serve(o options, stderr io.Writer) error {
 		}
 		return err
 	}
+	service, err := newManager(os.Getenv)
+	if err != nil {
+		log.Warn("the service manager is not told when the server is ready", "error", err)
+	}
 	box := closeSandbox(files, log)
 	server, err := api.New(api.Options{
 		FS: files, Runs: runs, List: list, Processes: processes, System: system, Symbols: ptrace.NewSymbols(elf.DefaultLimit), Pages: web.Files(), Log: log,
@@ -88,6 +92,10 @@ func serve(o options, stderr io.Writer) error {
 		return err
 	}
 
+	// Before the first request: connections wait since listenAll.
+	if err := service.ready(); err != nil {
+		log.Warn("the service manager was not told that the server is ready", "error", err)
+	}
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() {
@@ -127,8 +135,11 @@ func startRuns(o options, log *slog.Logger) (*launcher.Client, error) {
 	if !o.runs {
 		return nil, nil
 	}
-	// Programs of other users must not find a token of this one.
-	o.run.Environ = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "PROCINSH_TOKEN=") })
+	// Programs of other users must not find a token of this one, and none speaks to the
+	// service manager for it.
+	o.run.Environ = slices.DeleteFunc(os.Environ(), func(s string) bool {
+		return strings.HasPrefix(s, "PROCINSH_TOKEN=") || strings.HasPrefix(s, "NOTIFY_SOCKET=")
+	})
 	runs, err := launcher.StartHelper(o.run, o.keepRuns, func(what string, err error) {
 		if err != nil {
 			log.Error(what, "error", err)

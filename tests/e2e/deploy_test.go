@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,6 +119,14 @@ func TestUnitIsValid(t *testing.T) {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 
+	// 4.1 of 10 by systemd 257, 4.3 by 252; before 250 it reads no files.
+	if major := systemdVersion(t); major >= 250 {
+		out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=45", unit).CombinedOutput()
+		if err != nil {
+			t.Errorf("systemd-analyze security: %v\n%s", err, tail(string(out), 200))
+		}
+	}
+
 	// What is denied has none of the calls that the server lives on.
 	denied := regexp.MustCompile(`(?m)^SystemCallFilter=~(.+)$`).FindStringSubmatch(text)
 	if denied == nil {
@@ -134,6 +144,18 @@ func TestUnitIsValid(t *testing.T) {
 			t.Errorf("the unit denies %s", call)
 		}
 	}
+}
+
+// systemdVersion is the first number of systemd-analyze's version.
+func systemdVersion(t *testing.T) int {
+	t.Helper()
+	out, err := exec.Command("systemd-analyze", "--version").Output()
+	if m := regexp.MustCompile(`^systemd (\d+)`).FindSubmatch(out); m != nil {
+		n, _ := strconv.Atoi(string(m[1]))
+		return n
+	}
+	t.Fatalf("systemd-analyze --version: %v\n%s", err, out)
+	return 0
 }
 
 // expandSet adds the system calls of a set of systemd's.
@@ -165,11 +187,73 @@ func TestUnitHidesNothing(t *testing.T) {
 			t.Errorf("the unit sets %s", name)
 		}
 	}
-	for setting := range strings.SplitSeq("NoNewPrivileges=yes RuntimeDirectory=procinsh ProtectSystem=strict ProtectHome=read-only", " ") {
+	for setting := range strings.SplitSeq("Type=notify Restart=always NoNewPrivileges=yes RuntimeDirectory=procinsh ProtectSystem=strict ProtectHome=read-only", " ") {
 		if !regexp.MustCompile(`(?m)^` + setting + `$`).MatchString(text) {
 			t.Errorf("the unit does not say %s", setting)
 		}
 	}
+}
+
+// A service manager hears that the server is ready when it answers, and the server
+// keeps nothing that leads back.
+func TestServiceManager(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: at, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	heard := make(chan string, 1)
+	go func() {
+		b := make([]byte, 100)
+		n, err := l.Read(b)
+		heard <- fmt.Sprintf("%s %v", b[:n], err)
+	}()
+	s := start(t, options{quiet: true, env: []string{"NOTIFY_SOCKET=" + at}})
+	waitFor(t, "a message", func() bool { return len(heard) > 0 })
+	if got := <-heard; got != "READY=1 <nil>" {
+		t.Errorf("it said %q", got)
+	}
+	if a := s.get("/healthz"); a.status != 200 {
+		t.Errorf("ready: %v", a)
+	}
+	if text := unixSockets(t, s.cmd.Process.Pid); text != "" {
+		t.Errorf("the server still has UNIX sockets:\n%s", text)
+	}
+
+	// Nobody there is no reason not to serve.
+	l.Close()
+	s = start(t, options{env: []string{"NOTIFY_SOCKET=" + at}})
+	if !strings.Contains(s.stderr.String(), "level=WARN") || !strings.Contains(s.stderr.String(), "the service manager is not told") {
+		t.Errorf("no warning:\n%s", &s.stderr)
+	}
+}
+
+// unixSockets are the lines of /proc/net/unix about descriptors of a process.
+func unixSockets(t *testing.T, pid int) string {
+	t.Helper()
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(fds) == 0 {
+		t.Fatalf("no descriptors: %v", err)
+	}
+	var found strings.Builder
+	for _, fd := range fds {
+		to, err := os.Readlink(fd)
+		inode, ok := strings.CutPrefix(to, "socket:[")
+		if err != nil || !ok {
+			continue
+		}
+		for line := range strings.Lines(string(table)) {
+			if f := strings.Fields(line); len(f) > 6 && f[6]+"]" == inode {
+				found.WriteString(line)
+			}
+		}
+	}
+	return found.String()
 }
 
 // unitCapabilities are those that the unit leaves to the server, without CAP_.
