@@ -137,6 +137,8 @@ func openBeneath(root Root, sub, asked string) (*os.File, string, error) {
 		return nil, "", fail(CodeNoDirectory, "There is no directory %s.", asked)
 	case errors.Is(err, unix.EACCES):
 		return nil, "", fail(CodeInvalidCwd, "The user of the run may not enter the working directory %q.", asked)
+	case errors.Is(err, unix.ENOSYS):
+		return nil, "", fmt.Errorf("open %s: openat2 is refused: it needs Linux 5.6, and a system call filter that lets it through: %w", asked, err)
 	case err != nil:
 		return nil, "", fmt.Errorf("open %s: %w", asked, err)
 	}
