@@ -3,6 +3,7 @@ package proc
 import (
 	"os"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,20 +37,34 @@ func (fs *FS) SharesNumbers() bool {
 // ask returns the real and effective user id of the process that has the number
 // pid now: PIDFD_GET_INFO, include/uapi/linux/pidfd.h, Linux 6.13.
 func (q *ids) ask(pid int32) (uid, euid uint32, err error) {
-	fd, _, e := unix.Syscall(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0)
-	if e != 0 {
-		return 0, 0, e
-	}
-	q.info = unix.PidfdInfo{Mask: unix.PIDFD_INFO_PID | unix.PIDFD_INFO_CREDS}
-	err = unix.IoctlPidfdInfo(int(fd), &q.info)
-	closeFD(int(fd))
+	fd, err := pidfdOpen(pid)
 	if err != nil {
 		return 0, 0, err
 	}
-	if q.info.Tgid != uint32(pid) {
-		return 0, 0, unix.ESRCH
+	uid, euid, err = q.of(fd)
+	closeFD(fd)
+	if err == nil && q.info.Tgid != uint32(pid) {
+		err = unix.ESRCH
+	}
+	return uid, euid, err
+}
+
+// of is ask of the process of a pidfd; it fails when that was reaped.
+func (q *ids) of(pidfd int) (uid, euid uint32, err error) {
+	q.info = unix.PidfdInfo{Mask: unix.PIDFD_INFO_PID | unix.PIDFD_INFO_CREDS}
+	_, _, e := unix.RawSyscall(unix.SYS_IOCTL, uintptr(pidfd), unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&q.info)))
+	if e != 0 {
+		return 0, 0, e
 	}
 	return q.info.Ruid, q.info.Euid, nil
+}
+
+func pidfdOpen(pid int32) (int, error) {
+	fd, _, e := unix.Syscall(unix.SYS_PIDFD_OPEN, uintptr(pid), 0, 0)
+	if e != 0 {
+		return -1, e
+	}
+	return int(fd), nil
 }
 
 func readlinkAt(dir int, name string, buf []byte) (int, error) {

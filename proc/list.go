@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -73,6 +74,9 @@ type Scanner struct {
 	interval int64 // ns between the last two scans
 	turn     *turn
 
+	files     int // descriptors that are kept of processes
+	mostFiles int // at most; 0: none
+
 	tables      TaskSource // nil: texts alone
 	tablesErr   error      // why the tables were left
 	tasks       []Task     // of this scan; nil: without tables
@@ -106,6 +110,9 @@ func (fs *FS) NewScanner() *Scanner {
 // Effect: none on the targets; cmdline takes their mmap lock for a moment.
 // Source: /proc/PID/{stat,status,statm}, and cmdline, exe, cgroup, io, maps.
 func (s *Scanner) Scan(want Want) ([]Row, error) {
+	if len(s.next) > 0 {
+		s.release() // the scan before did not come to its end
+	}
 	s.begin()
 	s.readTasks()
 	if err := s.listPIDs(); err != nil {
@@ -121,29 +128,50 @@ func (s *Scanner) Scan(want Want) ([]Row, error) {
 func (s *Scanner) walk() ([]Row, error) {
 	for ; s.at < len(s.pids); s.at++ {
 		pid := s.pids[s.at]
-		for len(s.old) > 0 && s.old[0].id.PID < pid {
-			s.old = s.old[1:]
-		}
+		s.pass(pid)
 		var k known
+		var files *keptFiles
 		if len(s.old) > 0 && s.old[0].id.PID == pid {
 			k = s.old[0]
+			files = k.files
 		}
+		id := k.id
 		var row Row
-		switch err := s.readPID(s.reader, pid, s.taskOf(pid), &row, &k); {
-		case err == nil:
-			s.rows, s.next = append(s.rows, row), append(s.next, k)
-		case err == ErrLeft:
+		err := s.readPID(s.reader, pid, s.taskOf(pid), &row, &k)
+		if err == ErrLeft {
 			return nil, err // s is somebody else's now
+		}
+		if err != nil || k.files != files {
+			s.drop(files)
+		}
+		switch {
+		case err == nil:
+			if k.files == nil && k.id == id {
+				s.keep(&row, &k) // most that are seen once end soon
+			}
+			s.rows, s.next = append(s.rows, row), append(s.next, k)
 		case OutOfDescriptors(err):
+			s.release()
 			return nil, fmt.Errorf("read %s/%d: %w", s.fs.mount, pid, err) // the rest would look as if it had ended
 		case !vanished(err):
 			s.Denied++
 		}
 	}
+	s.pass(math.MaxInt32)
 	clear(s.known[:cap(s.known)]) // let go of the details of processes that ended
-	s.known, s.next, s.old = s.next, s.known, nil
+	s.known, s.next, s.old = s.next, s.known[:0], nil
 	s.parents()
 	return s.rows, nil
+}
+
+// pass leaves behind what is known of numbers below pid that the walk did not come by.
+func (s *Scanner) pass(pid int32) {
+	for len(s.old) > 0 && s.old[0].id.PID < pid {
+		if s.at == 0 || s.old[0].id.PID != s.pids[s.at-1] {
+			s.drop(s.old[0].files)
+		}
+		s.old = s.old[1:]
+	}
 }
 
 // ReadRow returns the row of one process, through the same code. Its details are
@@ -218,6 +246,11 @@ func (s *Scanner) readPID(r *reader, pid int32, t *Task, row *Row, k *known) err
 			return err
 		}
 		r.mark = t.Mark
+	}
+	if k.files != nil {
+		if done, err := r.again(pid, want, row, k); done || err != nil {
+			return err
+		}
 	}
 	var path [16]byte
 	strconv.AppendInt(path[:0], int64(pid), 10)

@@ -25,11 +25,16 @@ type known struct {
 	details   *Details
 	sum       uint64 // of the raw texts of details
 	title     uint64 // of the raw command line
+	tty       int32
 	mark      uint64 // Task.Mark of before details were read; 0 without tables
 	users     uint64 // readings of the names of users before
 	read, due int64  // monotonic ns when details were read, and are due again
 	whole     int64  // when they are due, whatever the mark says
 	space     knownSpace
+
+	signs    signs // of before the sizes were read
+	vms, rss uint64
+	files    *keptFiles // nil: none
 }
 
 // reader reads rows. It holds what is reused from process to process.
@@ -109,24 +114,18 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 	if !ok {
 		return &ParseError{File: "stat"}
 	}
-	*row = Row{
-		ID: ID{pid, st.start}, UID: row.UID, EUID: row.EUID, State: st.state, KernelThread: st.flags&flagKernelThread != 0,
-		CPUTicks: st.utime + st.stime, At: r.clock(),
-		Threads: st.threads, Nice: st.nice, Processor: st.processor,
-		StartedAt: r.boot + ticksMS(st.start),
-	}
+	uid, euid := row.UID, row.EUID
+	r.plain(&st, pid, row)
 	if k.id != row.ID {
 		*k = known{id: row.ID}
 	}
 	k.ppid = st.ppid
-	stale := k.details == nil || r.due(k) || r.mark != 0 && r.mark != k.mark || r.texts.users.readings != k.users || st.stack != k.stack ||
-		string(st.comm) != k.details.Name
-	if stale {
-		r.texts.comm = append(r.texts.comm[:0], st.comm...) // buf is about to be used again
-	}
+	stale := r.changed(&st, k) || r.due(k)
+	r.texts.comm = append(r.texts.comm[:0], st.comm...) // buf is about to be used again
 
 	switch {
 	case asked:
+		row.UID, row.EUID = uid, euid
 	case row.KernelThread && k.details != nil:
 		row.UID, row.EUID = k.uid, k.euid // it keeps the ids it was made with
 	default:
@@ -137,10 +136,7 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 			return &ParseError{File: "status"}
 		}
 	}
-	if !stale && (row.UID != k.uid || row.EUID != k.euid) {
-		stale = true
-		r.texts.comm = append(r.texts.comm[:0], k.details.Name...)
-	}
+	stale = stale || row.UID != k.uid || row.EUID != k.euid
 
 	r.proc.id, r.proc.fs, r.proc.dir, r.proc.live = row.ID, r.fs, dir, ""
 	if st.ended() && st.threads > 1 && r.proc.findLive() == nil {
@@ -152,18 +148,40 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 	if err := r.memory(&st, row); err != nil {
 		return err
 	}
+	k.signs, k.vms, k.rss = signsOf(&st), row.VMS, row.RSS
+	return r.rest(&st, stale, want, row, k)
+}
+
+// plain makes the row of what stat says; the ids and sizes are not in it.
+func (r *reader) plain(st *stat, pid int32, row *Row) {
+	*row = Row{
+		ID: ID{pid, st.start}, State: st.state, KernelThread: st.flags&flagKernelThread != 0,
+		CPUTicks: st.utime + st.stime, At: r.clock(),
+		Threads: st.threads, Nice: st.nice, Processor: st.processor,
+		StartedAt: r.boot + ticksMS(st.start),
+	}
+}
+
+// changed tells whether stat or this scan says that details are others.
+func (r *reader) changed(st *stat, k *known) bool {
+	return k.details == nil || r.mark != 0 && r.mark != k.mark || r.texts.users.readings != k.users || st.stack != k.stack || st.tty != k.tty ||
+		string(st.comm) != k.details.Name
+}
+
+// rest reads what is not of each scan.
+func (r *reader) rest(st *stat, stale bool, want Want, row *Row, k *known) error {
 	if want.IO {
-		if text, err := slurp(dir, nameIO, r.buf); err == nil {
+		if text, err := slurp(r.proc.dir, nameIO, r.buf); err == nil {
 			if io, ok := parseIO(text); ok {
 				row.IO = Some(io)
 			}
 		}
 	}
 	if stale {
-		if err := r.details(&st, row, k); err != nil {
+		if err := r.details(st, row, k); err != nil {
 			return err
 		}
-		k.stack, k.uid, k.euid, k.mark, k.users = st.stack, row.UID, row.EUID, r.mark, r.texts.users.readings
+		k.stack, k.tty, k.uid, k.euid, k.mark, k.users = st.stack, st.tty, row.UID, row.EUID, r.mark, r.texts.users.readings
 	}
 	row.Details = k.details
 	return r.space(row, &k.space, want)

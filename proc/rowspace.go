@@ -46,7 +46,7 @@ func (r *reader) space(row *Row, k *knownSpace, want Want) error {
 	if !want.Maps && !want.Mappings {
 		return nil
 	}
-	if r.now >= k.due || k.lacks(want) {
+	if r.spaceDue(k, want) {
 		if err := r.readSpace(row, k, want); err != nil {
 			return err
 		}
@@ -64,6 +64,11 @@ func (r *reader) space(row *Row, k *knownSpace, want Want) error {
 		row.Mappings = k.mappings
 	}
 	return nil
+}
+
+// spaceDue tells whether the maps are to be read.
+func (r *reader) spaceDue(k *knownSpace, want Want) bool {
+	return (want.Maps || want.Mappings) && (r.now >= k.due || k.lacks(want))
 }
 
 // lacks tells whether the last reading left out what is asked for now: that does not

@@ -24,6 +24,8 @@ type stat struct {
 	nice       int32  // 19
 	threads    int32  // 20
 	start      uint64 // 22, clock ticks since boot
+	vms        uint64 // 23, bytes
+	pages      uint64 // 24, of memory, as the kernel estimates
 	stack      uint64 // 28, where the stack began; 0 without permission
 	processor  int32  // 39, last CPU
 	policy     uint32 // 41, scheduling policy
@@ -47,6 +49,8 @@ const (
 	statNice      = 15
 	statThreads   = 16
 	statStart     = 18
+	statVMS       = 19
+	statPages     = 20
 	statStack     = 24
 	statProcessor = 35
 	statPolicy    = 37
@@ -86,6 +90,6 @@ func parseStat(b []byte) (stat, bool) {
 		flags: uint32(f[statFlags]), minorFault: f[statMinFlt], majorFault: f[statMajFlt],
 		utime: f[statUTime], stime: f[statSTime],
 		priority: int32(f[statPriority]), nice: int32(f[statNice]), threads: int32(f[statThreads]),
-		start: f[statStart], stack: f[statStack], processor: int32(f[statProcessor]), policy: uint32(f[statPolicy]),
+		start: f[statStart], vms: f[statVMS], pages: f[statPages], stack: f[statStack], processor: int32(f[statProcessor]), policy: uint32(f[statPolicy]),
 	}, true
 }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"sync"
 	"time"
 
 	"procinsh/proc"
@@ -16,11 +17,13 @@ const (
 )
 
 // hostList is the list of the host: from the text files of procfs and, while there
-// are viewers, from the kernel's own tables where that can be. A process that makes
+// are viewers, from the kernel's own tables where that can be, else with descriptors that
+// are kept. A process that makes
 // the kernel hold whoever reads its command line or maps costs a goroutine, and is
 // listed without them; see proc.Scanner.Leave.
 type hostList struct {
 	fs      *proc.FS
+	mu      sync.Mutex // held for as long as a scan takes; guards the scanner
 	scanner scanner
 	tables  *tables[TableReader] // nil: texts alone
 }
@@ -33,6 +36,7 @@ type scanner interface {
 	Leave(number uint64) bool
 	ReadFrom(tables proc.TaskSource)
 	TablesError() error
+	Keep(on bool)
 }
 
 func newHostList(fs *proc.FS, tables *tables[TableReader]) *hostList {
@@ -48,6 +52,8 @@ type scanned struct {
 }
 
 func (s *hostList) Scan(want proc.Want) ([]proc.Row, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	defer s.tables.scan(s.reading())()
 	read := func() ([]proc.Row, error) { return s.scanner.Scan(want) }
 	patience := scanPatience

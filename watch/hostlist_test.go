@@ -47,6 +47,7 @@ func (s *heldScanner) Resume() ([]proc.Row, error) {
 
 func (s *heldScanner) ReadFrom(proc.TaskSource) {}
 func (s *heldScanner) TablesError() error       { return nil }
+func (s *heldScanner) Keep(bool)                {}
 
 func (s *heldScanner) Turn() uint64 { return s.turn.Load() }
 

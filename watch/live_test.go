@@ -96,7 +96,7 @@ func checkLeaks(t *testing.T) (check func()) {
 	return func() {
 		t.Helper()
 		var g, f int
-		for range 100 { // one that has ended is counted for a moment longer
+		for range 1000 { // one that has ended is counted for a moment longer
 			g, f = runtime.NumGoroutine(), countFDs(t)
 			if g <= goroutines && f <= fds {
 				return
@@ -216,13 +216,16 @@ func TestLiveZombieLeader(t *testing.T) {
 func TestLiveList(t *testing.T) {
 	fs := openFS(t, "/proc")
 	_, id, _ := startChild(t, "busy")
-	check := checkLeaks(t)
+	check, fds := checkLeaks(t), countFDs(t)
 	l := NewList(fs, ListOptions{})
 	first := now(t, l, ListWant{})
 	v := subscribe(t, l, ListWant{Maps: true, IO: true})
 	var s *ListState
 	for s == nil || s.Sequence < first.Sequence+2 {
 		s = next(t, v).State
+	}
+	if n := countFDs(t); n < fds+4 {
+		t.Errorf("%d descriptors are open while texts are watched, %d before: those of two processes are not kept", n, fds)
 	}
 	v.Close()
 	l.Close()

@@ -130,9 +130,19 @@ func (t *tables[R]) now() Source {
 	return t.source
 }
 
-func (s *hostList) Begin() { s.tables.begin() }
+func (s *hostList) Begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scanner.Keep(true)
+	s.tables.begin()
+}
 
-func (s *hostList) End() { s.tables.end(s.reading()) }
+func (s *hostList) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scanner.Keep(false)
+	s.tables.end(s.reading())
+}
 
 func (s *hostList) reading() tableScanner[TableReader] {
 	return tableScanner[TableReader]{func(r *TableReader) {

@@ -64,6 +64,11 @@ func list(ctx context.Context, n int) error {
 		program{name: "C: stat, status, statm", argv: command("c-list", loops, every), most: 0.2, same: true, host: true}); err != nil {
 		return err
 	}
+	if err := compare(ctx, fmt.Sprintf("process list, %s processes, one scan with descriptors kept from the one before", grouped(n)),
+		program{name: "procinsh", argv: command("ours", "refresh", loops, every)},
+		program{name: "C: stat, status, statm", argv: command("c-list", loops, every), most: 0.6, same: true, host: true}); err != nil {
+		return err
+	}
 	return compare(ctx, fmt.Sprintf("process list, %s processes, one scan", grouped(n)),
 		program{name: "procinsh", argv: command("ours", "list", loops, every)},
 		program{name: "C: stat, status, statm", argv: command("c-list", loops, every), most: 1.25, same: true, host: true},

@@ -1,7 +1,7 @@
 // ours runs one job of package proc again and again and prints the median of its
 // CPU time, like the limit programs in C: "@ cpu=MS n=N joined=N".
 //
-//	ours list|tables LOOPS EVERY_MS
+//	ours list|tables|refresh LOOPS EVERY_MS
 //	ours fdhost LOOPS
 //	ours maps|smaps|threads|threads-tables|fds PID LOOPS
 //	ours memory|memory-checked PID ADDRESS COUNT LOOPS
@@ -59,8 +59,15 @@ func main() {
 	clock.Check(err)
 	loops := int(number(len(os.Args) - 1))
 	switch os.Args[1] {
-	case "list", "tables":
+	case "list", "tables", "refresh":
 		s := fs.NewScanner()
+		if os.Args[1] == "refresh" {
+			s.Keep(true)
+			for range 2 { // what is seen again is kept
+				_, err := s.Scan(proc.Want{})
+				clock.Check(err)
+			}
+		}
 		if os.Args[1] == "tables" {
 			tables, err := watch.OpenTables(fs)
 			clock.Check(err)
