@@ -40,11 +40,10 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-	case "descriptors", "descriptor numbers":
-		do := holdDescriptors
-		if r == "descriptor numbers" {
-			do = countNumbers
-		}
+	case "descriptors", "descriptor numbers", "mappings", "mapping numbers":
+		do := map[string]func() error{
+			"descriptors": holdDescriptors, "descriptor numbers": countNumbers, "mappings": holdMappings, "mapping numbers": countMappings,
+		}[r]
 		if err := do(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -14,6 +14,9 @@ var descriptorsObject []byte
 //go:embed obj/io.o
 var ioObject []byte
 
+//go:embed obj/mappings.o
+var mappingsObject []byte
+
 //go:embed obj/tasks.o
 var tasksObject []byte
 
