@@ -142,7 +142,7 @@ func (r *reader) again(pid int32, want Want, row *Row, k *known) (done bool, err
 	r.plain(&st, pid, row)
 	k.ppid = st.ppid
 	stale := r.changed(&st, k) || r.due(k)
-	below := stale || want.IO || r.spaceDue(&k.space, want)
+	below := stale || want.IO || r.spaceDue(row.ID, &k.space, want)
 	if row.KernelThread {
 		if below {
 			return false, nil // no ids are asked for, that would tell whose directory it is

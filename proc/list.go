@@ -85,6 +85,8 @@ type Scanner struct {
 	startOffset uint64     // ns that the reader's time namespace adds to start times
 	hidden      []int32    // what the tables do not show
 	hiddenAt    int64      // when that was looked for
+
+	spaces spaceTable
 }
 
 // NewScanner returns a scanner with empty caches.
@@ -121,6 +123,7 @@ func (s *Scanner) Scan(want Want) ([]Row, error) {
 	s.rows, s.next, s.Denied = s.rows[:0], s.next[:0], 0
 	s.old, s.at, s.want = s.known, 0, want
 	s.reader.mappings = 0
+	s.readSpaces(want)
 	return s.walk()
 }
 
@@ -137,7 +140,7 @@ func (s *Scanner) walk() ([]Row, error) {
 		}
 		id := k.id
 		var row Row
-		err := s.readPID(s.reader, pid, s.taskOf(pid), &row, &k)
+		err := s.readPID(s.reader, pid, s.taskOf(pid), s.spaces.of(pid), &row, &k)
 		if err == ErrLeft {
 			return nil, err // s is somebody else's now
 		}
@@ -238,9 +241,9 @@ func (s *Scanner) list() error {
 // readPID reads a process from t as far as that goes; t may be nil. Once it reads
 // texts it touches nothing of s that changes, only r: it may come back when both are
 // in other hands.
-func (s *Scanner) readPID(r *reader, pid int32, t *Task, row *Row, k *known) error {
+func (s *Scanner) readPID(r *reader, pid int32, t *Task, w walkedSpace, row *Row, k *known) error {
 	want := s.want
-	r.mark = 0
+	r.mark, r.walked = 0, w
 	if t != nil {
 		if whole, err := r.task(t, s.tasksAt, s.startOffset, want, row, k); whole || err != nil {
 			return err

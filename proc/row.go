@@ -56,8 +56,9 @@ type reader struct {
 	none  *MapSummary // of kernel threads
 	turn  *turn
 
-	mappings int    // kept of all processes, in this scan
-	epoch    uint64 // the last one given
+	walked   walkedSpace // of the process that is being read; empty without tables
+	mappings int         // kept of all processes, in this scan
+	epoch    uint64      // the last one given
 }
 
 func newReader(fs *FS) *reader {
@@ -68,6 +69,7 @@ func newReader(fs *FS) *reader {
 // only differences; one system call gives them their origin.
 func (r *reader) start(boot int64) {
 	r.begun, r.now, r.boot, r.oldest = time.Now(), r.ask(), boot, 0
+	r.walked = walkedSpace{}
 	r.texts.users.refresh()
 	r.ids.probe(r.fs)
 }

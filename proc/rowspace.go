@@ -30,7 +30,8 @@ var (
 type knownSpace struct {
 	summary  *MapSummary
 	mappings *Mappings
-	sum      uint64 // of the mappings of the last reading; 0 before the first
+	sum      uint64    // of the mappings of the last reading; 0 before the first
+	made     spaceSums // what summary was made of
 	epoch    uint64
 	err      error
 	due      int64
@@ -46,7 +47,7 @@ func (r *reader) space(row *Row, k *knownSpace, want Want) error {
 	if !want.Maps && !want.Mappings {
 		return nil
 	}
-	if r.spaceDue(k, want) {
+	if r.spaceDue(row.ID, k, want) || r.hasWalked(row.ID, want) {
 		if err := r.readSpace(row, k, want); err != nil {
 			return err
 		}
@@ -66,16 +67,19 @@ func (r *reader) space(row *Row, k *knownSpace, want Want) error {
 	return nil
 }
 
-// spaceDue tells whether the maps are to be read.
-func (r *reader) spaceDue(k *knownSpace, want Want) bool {
-	return (want.Maps || want.Mappings) && (r.now >= k.due || k.lacks(want))
-}
-
 // lacks tells whether the last reading left out what is asked for now: that does not
 // wait for the next turn.
 func (k *knownSpace) lacks(want Want) bool {
 	return want.Maps && !k.read.Maps || want.Mappings && k.mappings == nil && k.err == nil
 }
+
+// spaceDue tells whether the maps are to be read as text.
+func (r *reader) spaceDue(id ID, k *knownSpace, want Want) bool {
+	return (want.Maps || want.Mappings) && (r.now >= k.due || k.lacks(want)) && !r.hasWalked(id, want)
+}
+
+// hasWalked tells whether the tables have in this scan what is wanted of the maps.
+func (r *reader) hasWalked(id ID, want Want) bool { return r.walked.id == id && !want.Mappings }
 
 var noMappings = &Mappings{Maps: []Mapping{}}
 
@@ -99,6 +103,11 @@ func (r *reader) readSpace(row *Row, k *knownSpace, want Want) error {
 		}
 		r.noteEpoch(k, 1)
 		return nil
+	case r.hasWalked(row.ID, want):
+		k.due += int64(tablesSlack)
+		k.summary, k.made, k.err = r.walked.summary, r.walked.sums, nil
+		r.noteEpoch(k, k.made.maps)
+		return nil
 	}
 	turn, ok := r.turn.enter(row)
 	if !ok {
@@ -120,17 +129,15 @@ func (r *reader) readSpace(row *Row, k *knownSpace, want Want) error {
 	}
 	old := k.err
 	k.err = nil
-	r.noteEpoch(k, sumMaps(list))
+	sums := sumSpace(list)
 	if want.Maps {
-		sum := SummarizeMaps(list)
-		if k.summary == nil || !slices.Equal(k.summary.Boxes, sum.Boxes) || !maps.Equal(k.summary.Totals, sum.Totals) {
-			k.summary = &sum
-		}
+		k.summary, k.made = k.summarize(list, sums), sums
 		if err != nil {
 			k.summary = nil // a picture without its upper end would mislead
 			k.err = keepErr(old, err)
 		}
 	}
+	r.noteEpoch(k, sums.maps)
 	if want.Mappings {
 		r.keepMappings(k, list)
 	}
@@ -178,12 +185,17 @@ func (r *reader) noteEpoch(k *knownSpace, sum uint64) {
 	k.sum, k.epoch = sum, r.epoch
 }
 
+// Of FNV-1a.
+const (
+	fnvStart = 14695981039346656037
+	fnvPrime = 1099511628211
+)
+
 // sumMaps sums what a reading of kinds and one of names both know of the mappings:
 // FNV-1a over their numbers.
 func sumMaps(list []Mapping) uint64 {
-	const prime = 1099511628211
-	h := uint64(14695981039346656037)
-	add := func(v uint64) { h = (h ^ v) * prime }
+	h := uint64(fnvStart)
+	add := func(v uint64) { h = (h ^ v) * fnvPrime }
 	for i := range list {
 		m := &list[i]
 		add(m.Start)
@@ -194,4 +206,31 @@ func sumMaps(list []Mapping) uint64 {
 		add(m.Inode)
 	}
 	return h
+}
+
+// spaceSums tell all that SummarizeMaps looks at.
+type spaceSums struct {
+	maps  uint64 // see sumMaps
+	kinds uint64 // the same over the kinds
+}
+
+func sumSpace(list []Mapping) spaceSums {
+	kinds := uint64(fnvStart)
+	for i := range list {
+		kinds = (kinds ^ uint64(mapKind(&list[i]))) * fnvPrime
+	}
+	return spaceSums{sumMaps(list), kinds}
+}
+
+// summarize is SummarizeMaps that returns what is kept when it is the same. The sums are
+// those of list.
+func (k *knownSpace) summarize(list []Mapping, sums spaceSums) *MapSummary {
+	if k.summary != nil && k.made == sums {
+		return k.summary
+	}
+	made := SummarizeMaps(list)
+	if k.summary != nil && slices.Equal(k.summary.Boxes, made.Boxes) && maps.Equal(k.summary.Totals, made.Totals) {
+		return k.summary
+	}
+	return &made
 }

@@ -124,7 +124,7 @@ func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *
 		due && (kernelThread || t.Mark == 0 || r.now >= k.whole),
 		t.Mark != k.mark,
 		r.texts.users.readings != k.users,
-		r.spaceDue(&k.space, want):
+		!kernelThread && t.State != 'Z' && t.State != 'X' && r.spaceDue(id, &k.space, want):
 		return false, nil
 	}
 	*row = Row{
