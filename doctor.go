@@ -109,7 +109,7 @@ func diagnose() (diagnosis, error) {
 	d := diagnosis{Version: describeVersion(version, revision()), Kernel: kernelRelease(), UID: os.Geteuid(), Works: true}
 	own := newPrivileges(files)
 	d.Checks = append(d.Checks, own.checkList(files), own.checkInside(), own.checkSnapshots(files), checkYama(files, own),
-		own.checkKernelStacks(), own.checkNamespaces(), own.checkMappings(), checkTypes(), own.checkTables())
+		own.checkKernelStacks(), own.checkNamespaces(), own.checkMappings(), checkTypes(), own.checkTables(), own.checkMapTables())
 	d.Checks = append(d.Checks, own.checkSensors()...)
 	d.Checks = append(d.Checks, own.checkRuns(), checkDebugFiles(), checkPeers(), checkSandbox())
 	for _, c := range d.Checks {

@@ -56,6 +56,21 @@ func (p privileges) checkTables() finding {
 		p.sensorHelp(bpf.SensorStatus{Reason: err.Error()}))
 }
 
+// checkMapTables loads what reads map summaries while somebody watches. It reads none: the
+// kernel may hold whoever does.
+func (p privileges) checkMapTables() finding {
+	const name = "map summaries from the kernel's tables"
+	m, err := bpf.OpenMappings()
+	if err == nil {
+		err = m.Close()
+	}
+	if err == nil {
+		return works(name, "Map summaries of a list or host that is watched are read by an iterator (BPF, 5.12).")
+	}
+	return lacks(name, statePartly, "Map summaries are read from the texts of /proc, at some three times the cost: "+err.Error()+".",
+		p.sensorHelp(bpf.SensorStatus{Reason: err.Error()}))
+}
+
 // sensor is the finding about one of them.
 func (p privileges) sensor(name string, st bpf.SensorStatus, hooks []string, drain error) finding {
 	switch {

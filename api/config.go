@@ -13,14 +13,12 @@ import (
 // runs, but what the sensors are able to do, and runs that are lost.
 func newConfig(o Options) Config {
 	because := func(text string) *string { return &text }
-	text := Source{"text", because("This version reads the text files of /proc.")}
 	no := func(reason string) Capability { return Capability{false, because(reason)} }
 	c := Config{
 		Version:        o.Version,
 		IntervalMS:     o.Interval.Milliseconds(),
 		HistorySeconds: 60,
 		Sandbox:        o.Sandbox,
-		Sources:        Sources{Maps: text},
 		Capabilities: ServerCapabilities{
 			Ptrace: ptraceCapability(o.FS),
 			Runs:   no("Programs are started only with --runs."),
@@ -62,11 +60,12 @@ func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
 
 // sources is what each kind of answer is read from now.
 func (s *Server) sources() Sources {
-	sources := s.config.Sources
-	sources.List = sourceOf(s.list.Source())
-	sources.Threads = sourceOf(s.processes.ThreadSource())
-	sources.Descriptors = sourceOf(s.system.Source())
-	return sources
+	return Sources{
+		List:        sourceOf(s.list.Source()),
+		Threads:     sourceOf(s.processes.ThreadSource()),
+		Descriptors: sourceOf(s.system.Source()),
+		Maps:        sourceOf(s.system.List().MapsSource()),
+	}
 }
 
 func sourceOf(s watch.Source) Source {

@@ -472,7 +472,8 @@ type SandboxPiece struct {
 
 // Sources says where each kind of answer is read from. The list's is that of its
 // streams, the descriptors' that of the streams of the host, the threads' that of a
-// watched process with 64 threads or more: a single answer is read from text.
+// watched process with 64 threads or more, the maps' that of the map summaries of the host:
+// a single answer, and mappings themselves, are read from text.
 type Sources struct {
 	List        Source `json:"list"`
 	Threads     Source `json:"threads"`

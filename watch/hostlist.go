@@ -26,6 +26,8 @@ type hostList struct {
 	mu      sync.Mutex // held for as long as a scan takes; guards the scanner
 	scanner scanner
 	tables  *tables[TableReader] // nil: texts alone
+
+	mappings *mappingTables // likewise
 }
 
 // scanner is *proc.Scanner.
@@ -39,8 +41,12 @@ type scanner interface {
 	Keep(on bool)
 }
 
-func newHostList(fs *proc.FS, tables *tables[TableReader]) *hostList {
-	return &hostList{fs: fs, scanner: fs.NewScanner(), tables: tables}
+func newHostList(fs *proc.FS, tables *tables[TableReader], mappings *mappingTables) *hostList {
+	scanner := fs.NewScanner()
+	if mappings != nil {
+		scanner.ReadMappingsFrom(mappings)
+	}
+	return &hostList{fs: fs, scanner: scanner, tables: tables, mappings: mappings}
 }
 
 func (s *hostList) ReadTotals(t *proc.Totals) error { return s.fs.ReadTotals(t) }

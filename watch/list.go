@@ -165,15 +165,20 @@ type listScan struct {
 // NewList returns a list that does nothing until it is asked.
 func NewList(fs *proc.FS, o ListOptions) *List {
 	var t *tables[TableReader]
+	var m *mappingTables
 	if o.Tables {
 		t = newTables(func() (TableReader, error) { return OpenTables(fs) })
+		m = newMappingTables(func() (MappingReader, error) { return OpenMappingTables(fs) })
 	}
-	return newList(newHostList(fs, t), o)
+	return newList(newHostList(fs, t, m), o)
 }
 
 // Source says what scans read while there are viewers: as it was found out last, or
 // as it is expected.
 func (l *List) Source() Source { return l.src.Source() }
+
+// MapsSource says the same of map summaries.
+func (l *List) MapsSource() Source { return l.src.MapsSource() }
 
 func newList(src listSource, o ListOptions) *List {
 	if o.MaxViewers <= 0 {

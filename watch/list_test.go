@@ -35,6 +35,8 @@ func (f *fakeList) Begin()         {}
 func (f *fakeList) End()           {}
 func (f *fakeList) Source() Source { return Source{} }
 
+func (f *fakeList) MapsSource() Source { return Source{} }
+
 func (f *fakeList) Scan(want proc.Want) ([]proc.Row, error) {
 	if f.busy.Swap(true) {
 		panic("two scans at once")

@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "busy":
 		spin()
+	case "map":
+		mapFile(os.Getenv(childFile))
 	case "zombie-leader":
 		go spin()
 		io.Copy(io.Discard, os.Stdin)                 // until the test says so

@@ -12,8 +12,10 @@ type listSource interface {
 	// they left; it waits for a scan that is being made.
 	Begin()
 	End()
-	// Source says what scans read while there are viewers.
+	// Source says what scans read while there are viewers, MapsSource where they have map
+	// summaries from.
 	Source() Source
+	MapsSource() Source
 }
 
 // processSource opens single processes. Safe for concurrent use.

@@ -43,8 +43,36 @@ type tables[R io.Closer] struct {
 	wanted bool
 	reader *R
 
-	sourceMu sync.Mutex
-	source   Source
+	source toldSource
+}
+
+// toldSource is what was found out last of what is read. Safe for concurrent use.
+type toldSource struct {
+	mu  sync.Mutex
+	now Source
+}
+
+// expect is before anything was found out.
+func (t *toldSource) expect() {
+	t.now = Source{Tables: true}
+	if s := bpf.Expect(); s.State != bpf.StateIdle {
+		t.now = Source{Reason: s.Reason}
+	}
+}
+
+func (t *toldSource) found(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now = Source{Tables: err == nil}
+	if err != nil {
+		t.now.Reason = err.Error()
+	}
+}
+
+func (t *toldSource) get() Source {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now
 }
 
 // tableScanner is what reads them.
@@ -54,10 +82,8 @@ type tableScanner[R io.Closer] struct {
 }
 
 func newTables[R io.Closer](open func() (R, error)) *tables[R] {
-	t := &tables[R]{open: open, source: Source{Tables: true}}
-	if s := bpf.Expect(); s.State != bpf.StateIdle {
-		t.source = Source{Reason: s.Reason}
-	}
+	t := &tables[R]{open: open}
+	t.source.expect()
 	return t
 }
 
@@ -74,12 +100,12 @@ func (t *tables[R]) scan(s tableScanner[R]) func() {
 			t.reader = &r
 			s.readFrom(t.reader)
 		}
-		t.found(err)
+		t.source.found(err)
 	}
 	return func() {
 		defer t.mu.Unlock()
 		if err := s.failure(); err != nil && t.reader != nil {
-			t.found(err)
+			t.source.found(err)
 			t.closeLocked()
 		}
 	}
@@ -112,22 +138,11 @@ func (t *tables[R]) closeLocked() {
 	t.reader = nil
 }
 
-func (t *tables[R]) found(err error) {
-	t.sourceMu.Lock()
-	defer t.sourceMu.Unlock()
-	t.source = Source{Tables: err == nil}
-	if err != nil {
-		t.source.Reason = err.Error()
-	}
-}
-
 func (t *tables[R]) now() Source {
 	if t == nil {
 		return Source{Reason: errNoTables.Error()}
 	}
-	t.sourceMu.Lock()
-	defer t.sourceMu.Unlock()
-	return t.source
+	return t.source.get()
 }
 
 func (s *hostList) Begin() {
@@ -135,6 +150,7 @@ func (s *hostList) Begin() {
 	defer s.mu.Unlock()
 	s.scanner.Keep(true)
 	s.tables.begin()
+	s.mappings.begin()
 }
 
 func (s *hostList) End() {
@@ -142,6 +158,7 @@ func (s *hostList) End() {
 	defer s.mu.Unlock()
 	s.scanner.Keep(false)
 	s.tables.end(s.reading())
+	s.mappings.end()
 }
 
 func (s *hostList) reading() tableScanner[TableReader] {
@@ -155,6 +172,8 @@ func (s *hostList) reading() tableScanner[TableReader] {
 }
 
 func (s *hostList) Source() Source { return s.tables.now() }
+
+func (s *hostList) MapsSource() Source { return s.mappings.now() }
 
 // kernelTables are the rows of bpf as a scanner takes them.
 type kernelTables struct {

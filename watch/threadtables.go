@@ -26,15 +26,12 @@ type threadTables struct {
 	reader ThreadReader
 	failed error
 
-	sourceMu sync.Mutex
-	source   Source
+	source toldSource
 }
 
 func newThreadTables(open func() (ThreadReader, error)) *threadTables {
-	t := &threadTables{open: open, source: Source{Tables: true}}
-	if s := bpf.Expect(); s.State != bpf.StateIdle {
-		t.source = Source{Reason: s.Reason}
-	}
+	t := &threadTables{open: open}
+	t.source.expect()
 	return t
 }
 
@@ -75,7 +72,7 @@ func (t *threadTables) ReadThreads(pid int32, rows []proc.TaskThread) ([]proc.Ta
 	}
 	if t.reader == nil {
 		r, err := t.open()
-		t.found(err)
+		t.source.found(err)
 		if err != nil {
 			t.failed = err
 			return rows, err
@@ -86,27 +83,16 @@ func (t *threadTables) ReadThreads(pid int32, rows []proc.TaskThread) ([]proc.Ta
 	if err != nil {
 		t.failed = err
 		t.closeLocked()
-		t.found(err)
+		t.source.found(err)
 	}
 	return rows, err
-}
-
-func (t *threadTables) found(err error) {
-	t.sourceMu.Lock()
-	defer t.sourceMu.Unlock()
-	t.source = Source{Tables: err == nil}
-	if err != nil {
-		t.source.Reason = err.Error()
-	}
 }
 
 func (t *threadTables) now() Source {
 	if t == nil {
 		return Source{Reason: errNoTables.Error()}
 	}
-	t.sourceMu.Lock()
-	defer t.sourceMu.Unlock()
-	return t.source
+	return t.source.get()
 }
 
 // kernelThreads are the rows of bpf as a process takes them.

@@ -127,7 +127,7 @@ func TestEndpoints(t *testing.T) {
 		t.Errorf("totals are %+v", totals)
 	}
 	if config.IntervalMS != 1000 || config.HistorySeconds != 60 || (config.Sources.Threads.Source == "text") != (config.Sources.Threads.Reason != nil) ||
-		(config.Sources.List.Source == "text") != (config.Sources.List.Reason != nil) ||
+		(config.Sources.List.Source == "text") != (config.Sources.List.Reason != nil) || (config.Sources.Maps.Source == "text") != (config.Sources.Maps.Reason != nil) ||
 		config.Capabilities.Runs.Available || config.Capabilities.Runs.Reason == nil ||
 		!config.Sandbox.Seccomp.Active || config.Sandbox.Seccomp.Reason != nil || !config.Sandbox.NoNewPrivs.Active || config.Sandbox.NoNewPrivs.Reason != nil {
 		t.Errorf("config is %+v", config)
@@ -137,6 +137,9 @@ func TestEndpoints(t *testing.T) {
 	}
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil && os.Geteuid() == 0 && config.Sources.Descriptors.Source != "bpf" {
 		t.Errorf("the structure is not read from the kernel's tables: %s", *config.Sources.Descriptors.Reason)
+	}
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err == nil && os.Geteuid() == 0 && config.Sources.Maps.Source != "bpf" {
+		t.Errorf("map summaries are not read from the kernel's tables: %s", *config.Sources.Maps.Reason)
 	}
 	if os.Geteuid() == 0 && len(config.Sandbox.Capabilities) == 0 {
 		t.Error("root has no capability")
