@@ -125,13 +125,16 @@ func descriptors(ctx context.Context) error {
 }
 
 func mappings(ctx context.Context) error {
+	loops := strconv.Itoa(size(5, 1))
+	if err := hostMappings(ctx, size(1000, 100), loops); err != nil {
+		return err
+	}
 	n := size(60_000, 2_000)
 	f, err := start(ctx, "maps", strconv.Itoa(n))
 	if err != nil {
 		return err
 	}
 	defer f.stop()
-	loops := strconv.Itoa(size(5, 1))
 	if err := compare(ctx, fmt.Sprintf("maps, %s mappings", grouped(n)),
 		program{name: "procinsh", argv: command("ours", "maps", f.pid, loops)},
 		program{name: "C: maps, parsed", argv: command("c-maps", "maps", f.pid, loops), most: 1.25, same: true},
@@ -142,6 +145,18 @@ func mappings(ctx context.Context) error {
 		program{name: "procinsh", argv: command("ours", "smaps", f.pid, loops)},
 		program{name: "C: smaps, parsed", argv: command("c-maps", "smaps", f.pid, loops), most: 1.25, same: true},
 		program{name: "gopsutil 4.26", argv: command("gopsutil", "smaps", f.pid, "1"), same: true})
+}
+
+// hostMappings is for the map summaries of all processes, most of which are as they were.
+func hostMappings(ctx context.Context, n int, loops string) error {
+	f, err := start(ctx, "procs", strconv.Itoa(n))
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	return compare(ctx, fmt.Sprintf("all maps of %s processes, from the kernel's tables", grouped(n)),
+		program{name: "procinsh", argv: command("ours", "map-tables", loops)},
+		program{name: "C: maps, parsed", argv: command("c-maps", "maps", "all", loops), most: 0.5, same: true, host: true})
 }
 
 func threads(ctx context.Context) error {

@@ -1,5 +1,5 @@
-// maps maps|smaps PID LOOPS: the limit for the mappings of one process: the file
-// read and parsed to records.
+// maps maps|smaps PID|all LOOPS: the limit for the mappings of one process, or of all: the
+// file read and parsed to records.
 #include "util.h"
 
 struct map {
@@ -14,6 +14,7 @@ static long n, cap, used, room;
 static char *arena;
 static const char *file;
 static char path[64];
+static long first; // mapping of the process that is being read
 
 static uint64_t hex(const char **p) {
 	uint64_t v = 0;
@@ -31,7 +32,7 @@ static uint64_t kb(const char *p) {
 
 static void line(const char *p, const char *end) {
 	if (*p >= 'A' && *p <= 'Z') {
-		if (!n) return;
+		if (n == first) return;
 		struct map *m = &ms[n - 1];
 		if (!memcmp(p, "Rss:", 4)) m->rss = kb(p + 4);
 		else if (!memcmp(p, "Pss:", 4)) m->pss = kb(p + 4);
@@ -53,7 +54,7 @@ static void line(const char *p, const char *end) {
 	while (p < end && *p == ' ') p++;
 	if (p == end) return;
 	m->len = end - p;
-	if (n > 1 && ms[n - 2].len == m->len && !memcmp(arena + ms[n - 2].name, p, (size_t)m->len)) {
+	if (n > first + 1 && ms[n - 2].len == m->len && !memcmp(arena + ms[n - 2].name, p, (size_t)m->len)) {
 		m->name = ms[n - 2].name;
 		return;
 	}
@@ -63,11 +64,9 @@ static void line(const char *p, const char *end) {
 	used += m->len;
 }
 
-static void read_all(void) {
+static void read_file(int fd) {
 	static char b[1 << 18];
-	n = used = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) { perror(path); exit(1); }
+	first = n;
 	long have = 0;
 	for (long r; (r = read(fd, b + have, sizeof b - (size_t)have)) > 0;) {
 		char *p = b, *end = b + have + r, *nl;
@@ -78,10 +77,34 @@ static void read_all(void) {
 	close(fd);
 }
 
+static void read_one(void) {
+	n = used = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) { perror(path); exit(1); }
+	read_file(fd);
+}
+
+static void read_host(void) {
+	static char b[1 << 16];
+	n = used = 0;
+	int dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0) { perror("/proc"); exit(1); }
+	for (long got; (got = syscall(SYS_getdents64, dir, b, sizeof b)) > 0;)
+		for (long at = 0; at < got; at += ((struct dent *)(b + at))->len) {
+			const char *name = ((struct dent *)(b + at))->name;
+			if (!is_num(name)) continue;
+			snprintf(path, sizeof path, "%s/%s", name, file);
+			int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+			if (fd >= 0) read_file(fd); // else it ended
+		}
+	close(dir);
+}
+
 int main(int argc, char **argv) {
 	if (argc != 4) return 2;
 	file = argv[1];
+	int all = !strcmp(argv[2], "all");
 	snprintf(path, sizeof path, "/proc/%s/%s", argv[2], file);
-	job(read_all, atoi(argv[3]), 0, &n, NULL);
+	job(all ? read_host : read_one, atoi(argv[3]), 0, &n, NULL);
 	return 0;
 }

@@ -19,7 +19,8 @@ func Check(err error) {
 	}
 }
 
-func cpuTime() time.Duration {
+// Now is the CPU time of this process so far.
+func Now() time.Duration {
 	var t unix.Timespec
 	Check(unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t))
 	return time.Duration(t.Nano())
@@ -37,11 +38,25 @@ func ReportEvery(loops int, every time.Duration, f func() (n, joined int)) {
 	for i := range loops + 1 {
 		time.Sleep(time.Until(due))
 		due = time.Now().Add(every)
-		from := cpuTime()
+		from := Now()
 		n, joined = f()
 		if i > 0 {
-			cpu = append(cpu, float64(cpuTime()-from)/1e6)
+			cpu = append(cpu, float64(Now()-from)/1e6)
 		}
 	}
 	fmt.Printf("@ cpu=%.4f n=%d joined=%d\n", judge.Median(cpu), n, joined)
+}
+
+// ReportParts is Report for a job that measures a part of itself and returns its CPU time
+// with its count.
+func ReportParts(loops int, f func() (cpu time.Duration, n int)) {
+	var cpu []float64
+	var n int
+	for i := range loops + 1 {
+		var took time.Duration
+		if took, n = f(); i > 0 {
+			cpu = append(cpu, float64(took)/1e6)
+		}
+	}
+	fmt.Printf("@ cpu=%.4f n=%d joined=0\n", judge.Median(cpu), n)
 }

@@ -2,7 +2,7 @@
 // CPU time, like the limit programs in C: "@ cpu=MS n=N joined=N".
 //
 //	ours list|tables|refresh LOOPS EVERY_MS
-//	ours fdhost LOOPS
+//	ours fdhost|map-tables LOOPS
 //	ours maps|smaps|threads|threads-tables|fds PID LOOPS
 //	ours memory|memory-checked PID ADDRESS COUNT LOOPS
 package main
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"procinsh/bpf"
 	"procinsh/proc"
 	"procinsh/tests/bench/clock"
 	"procinsh/watch"
@@ -50,6 +51,28 @@ func warn(all []string) {
 	}
 }
 
+// toldMappings are the tables as a scanner takes them, counted and timed.
+type toldMappings struct {
+	watch.MappingReader
+	n   int
+	cpu time.Duration
+	err error
+}
+
+func (m *toldMappings) ReadMappings(each func(*proc.KernelMapping)) bool {
+	from := clock.Now()
+	m.n = 0
+	m.err = m.Read(func(list []bpf.Mapping) bool {
+		m.n += len(list)
+		for i := range list {
+			each((*proc.KernelMapping)(&list[i]))
+		}
+		return true
+	})
+	m.cpu = clock.Now() - from
+	return m.err == nil
+}
+
 func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "ours: see the head of its source")
@@ -78,6 +101,22 @@ func main() {
 			rows, err := s.Scan(proc.Want{})
 			clock.Check(err)
 			return len(rows), 0
+		})
+	case "map-tables":
+		// What is measured is the reading of the tables with all that is made of it, where the
+		// summaries of a scan before, from the texts, turn out to hold.
+		tables, err := watch.OpenMappingTables(fs)
+		clock.Check(err)
+		defer tables.Close()
+		told := &toldMappings{MappingReader: tables}
+		clock.ReportParts(loops, func() (time.Duration, int) {
+			s := fs.NewScanner()
+			_, err := s.Scan(proc.Want{Maps: true})
+			clock.Check(err)
+			s.ReadMappingsFrom(told)
+			_, err = s.Scan(proc.Want{Maps: true})
+			clock.Check(errors.Join(err, told.err))
+			return told.cpu, told.n
 		})
 	case "maps", "smaps":
 		p := open(fs)
