@@ -197,10 +197,10 @@ INLINE u32 anonymous(struct vm_area_struct *v, u64 start, u64 end)
 		return 0;
 	from = mm->start_brk;
 	to = mm->brk;
-	if (start < to && end > from)
+	if (start < to && end > from && from != to)
 		return nameHeap << atName;
 	if (start <= to && end >= from)
-		bits = bitUnsettled; /* the heap before 6.6 */
+		bits = bitUnsettled;
 	stack = mm->start_stack;
 	if (start <= stack && end >= stack)
 		bits |= nameStack << atName;
