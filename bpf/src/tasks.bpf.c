@@ -48,7 +48,7 @@ struct css_set {
 };
 
 struct qstr___list {
-	u64 hash_len;
+	u32 hash, len; /* by themselves: the verifier of 6.1 knows only the first member of a union, which is those */
 };
 
 struct dentry___list {
@@ -280,7 +280,7 @@ INLINE bool fill(struct task_record *r, struct task_struct___list *t)
 		r->exe = d;
 		if (d) {
 			r->exe_parent = d->d_parent;
-			r->exe_name = ((struct dentry___list *)d)->d_name.hash_len;
+			r->exe_name = (u64)((struct dentry___list *)d)->d_name.len << 32 | ((struct dentry___list *)d)->d_name.hash;
 			r->exe_hashed = d->d_hash.pprev != 0;
 		}
 	}
