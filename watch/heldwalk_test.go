@@ -208,7 +208,6 @@ func TestListGivesUpAHeldWalk(t *testing.T) {
 	if summaries < len(s.Rows)/2 {
 		t.Errorf("%d of %d processes have a summary", summaries, len(s.Rows))
 	}
-	next(t, v)
 	v.Close()
 	began := time.Now()
 	l.Close()

@@ -41,8 +41,8 @@ var (
 // which is given up when it does not go on. It is not called back: there is no other as
 // long as it is held, and none for a while after that.
 type mappingTables struct {
-	open     func() (MappingReader, error)
-	patience time.Duration
+	open           func() (MappingReader, error)
+	patience, most time.Duration // walkPatience and maxWalkTime
 
 	mu     sync.Mutex // guards all below
 	wanted bool
@@ -63,7 +63,7 @@ type mapWalk struct {
 }
 
 func newMappingTables(open func() (MappingReader, error)) *mappingTables {
-	t := &mappingTables{open: open, patience: walkPatience}
+	t := &mappingTables{open: open, patience: walkPatience, most: maxWalkTime}
 	t.source.expect()
 	return t
 }
@@ -157,7 +157,7 @@ func (t *mappingTables) ReadMappings(each func(*proc.KernelMapping)) (whole bool
 		return false
 	}
 	defer close(w.left)
-	over := time.NewTimer(maxWalkTime)
+	over := time.NewTimer(t.most)
 	defer over.Stop()
 	silent := time.NewTimer(t.patience)
 	defer silent.Stop()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +159,35 @@ func TestMappingTablesGiveUpAHeldWalk(t *testing.T) {
 	check()
 }
 
+// A reading that goes on and on is given up as well, in the middle of what it hands over.
+func TestMappingTablesGiveUpALongWalk(t *testing.T) {
+	check := checkLeaks(t)
+	f := &endlessMappings{}
+	m := newMappingTables(func() (MappingReader, error) { return f, nil })
+	m.patience, m.most = time.Minute, 50*time.Millisecond
+	m.begin()
+	n := 0
+	if whole := m.ReadMappings(func(*proc.KernelMapping) { n++ }); whole || n == 0 || m.now().Reason != errLongWalk.Error() {
+		t.Errorf("%d mappings, whole: %v, %+v", n, whole, m.now())
+	}
+	m.end()
+	check()
+	if f.closed.Load() != 1 {
+		t.Errorf("closed %d times", f.closed.Load())
+	}
+}
+
+// endlessMappings are tables without an end.
+type endlessMappings struct{ closed atomic.Int32 }
+
+func (f *endlessMappings) Close() error { f.closed.Add(1); return nil }
+
+func (f *endlessMappings) Read(each func([]bpf.Mapping) bool) error {
+	for each([]bpf.Mapping{{PID: 1, Start: 1, End: 2}}) {
+	}
+	return nil
+}
+
 // A mistake in who takes the mappings does not hold the tables.
 func TestMappingTablesSurviveAPanic(t *testing.T) {
 	check := checkLeaks(t)
@@ -182,6 +212,8 @@ func TestListReadsMappingTables(t *testing.T) {
 	fs := openFS(t, "/proc")
 	check := checkLeaks(t)
 	l := NewList(fs, ListOptions{Tables: true})
+	m := l.src.(*hostList).mappings
+	m.patience, m.most = time.Minute, time.Minute // the machine may be busy
 	v := subscribe(t, l, ListWant{Maps: true})
 	s := next(t, v).State
 	if got := l.MapsSource(); !got.Tables {
