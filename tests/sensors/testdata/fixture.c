@@ -5,6 +5,8 @@
 //   fixture              reads commands from standard input, a line each, and
 //                        answers KEY=VALUE lines up to DONE=1
 //   fixture exit         ends at once
+//   fixture host N ROOM  a busy host: N processes that sleep and others that do not;
+//                        says DONE=1, and ends with standard input
 //   fixture launch OPTION... -- PROGRAM [ARGUMENT...]
 //
 // OBJECT=name kind major minor inode generation path   something that was used
@@ -747,11 +749,119 @@ static int launch(char **argv) {
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// titled overwrites what /proc/PID/cmdline shows, from the first argument to the end
+// of the last, and as setproctitle does also what lies behind.
+static void titled(char **argv, const char *title) {
+	char *end = argv[3] + strlen(argv[3]) + 1;
+	memset(argv[0], 0, (size_t)(end - argv[0]));
+	snprintf(argv[0], (size_t)(end - argv[0]), "%s", title);
+}
+
+// begun is fork for a process of the host that is named and ends with its parent.
+static int begun(const char *name) {
+	pid_t p = fork();
+	NEED(p >= 0);
+	if (p) return 0;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, name);
+	return 1;
+}
+
+static void rest(void) {
+	for (;;) pause();
+}
+
+static void *resting(void *x) {
+	rest();
+	return x;
+}
+
+static void touch(size_t pages) {
+	char *p = mmap(NULL, pages << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	NEED(p != MAP_FAILED);
+	for (size_t i = 0; i < pages; i++) p[i << 12] = 1;
+	munmap(p, pages << 12);
+}
+
+// sleeper i of the host is one of many kinds.
+static void sleeper(char **argv, int i) {
+	char text[64];
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(text, sizeof text, "sleeper %d", i);
+	prctl(PR_SET_NAME, text);
+	if (i % 3 == 1) titled(argv, text);
+	if (i % 50 == 2) memset(argv[0], 'x', (size_t)(argv[3] + strlen(argv[3]) + 1 - argv[0])); // no end: the kernel reads on
+	if (i % 5 == 0) NEED(!setpriority(PRIO_PROCESS, 0, 3));
+	if (i % 4 == 0) {
+		NEED(!setresgid(1000, 1001, 1001) && !setresuid(1000 + (uid_t)i % 3, 1001, 1001));
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	}
+	pthread_t t;
+	if (i % 97 == 0)
+		for (int k = 0; k < 3; k++) NEED(!pthread_create(&t, NULL, resting, NULL));
+	rest();
+}
+
+static int host(int n, char **argv) {
+	char text[64];
+	for (int i = 0; i < n; i++) {
+		pid_t p = fork();
+		NEED(p >= 0);
+		if (!p) sleeper(argv, i);
+	}
+	for (int i = 0; i < 8; i++)
+		if (begun("zombie")) _exit(0);
+	if (begun("leaderless")) {
+		pthread_t t;
+		NEED(!pthread_create(&t, NULL, resting, NULL));
+		syscall(SYS_exit, 0);
+	}
+	static const struct { const char *name; int flags; } spaces[] = {
+		{"ns pid", CLONE_NEWPID}, {"ns user", CLONE_NEWUSER}, {"ns mount", CLONE_NEWNS}, {"ns all", CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET},
+	};
+	for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+		if (begun(spaces[i].name)) {
+			NEED(!unshare(spaces[i].flags));
+			for (int k = 0; k < 3; k++)
+				if (begun(spaces[i].name)) rest();
+			rest();
+		}
+	for (int i = 0; i < 2; i++)
+		if (begun("titles"))
+			for (unsigned k = 0;; k++) {
+				snprintf(text, sizeof text, "title %u", k);
+				titled(argv, text);
+				snprintf(text, sizeof text, "t%u", k);
+				prctl(PR_SET_NAME, text);
+				touch(1 + k % 64);
+				usleep(20000);
+			}
+	for (int i = 0; i < 2; i++)
+		if (begun("storm"))
+			for (;;) {
+				pid_t p = fork();
+				NEED(p >= 0);
+				if (!p) {
+					touch(100);
+					execl(self, "fixture", "exit", NULL);
+					_exit(1);
+				}
+				waitpid(p, NULL, 0);
+				usleep(1000);
+			}
+	puts("DONE=1");
+	fflush(stdout);
+	while (read(0, text, sizeof text) > 0) {}
+	kill(0, SIGKILL);
+	return 0;
+}
+
 int main(int argc, char **argv) {
 	static char exe[4096];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
 	self = n > 0 ? exe : argv[0];
 	if (argc > 1 && !strcmp(argv[1], "exit")) return 0;
+	if (argc == 4 && !strcmp(argv[1], "host")) return host(atoi(argv[2]), argv);
 	if (argc > 1 && !strcmp(argv[1], "launch")) return launch(argv + 2);
 	return serve();
 }
