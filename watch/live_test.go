@@ -160,7 +160,8 @@ func TestLiveProcess(t *testing.T) {
 	if used <= 0 || used < 0.85*want-tail || used > 1.05*want+0.03 {
 		t.Errorf("states say %.3f core-seconds, the kernel %.3f", used, want)
 	}
-	if threads < 0.8*used-tail || threads > 1.2*used+tail {
+	const between = 0.2 // a busy machine may let the reader wait between the process and its threads
+	if threads < 0.8*used-tail-between || threads > 1.2*used+tail+between {
 		t.Errorf("threads say %.3f core-seconds, the process %.3f", threads, used)
 	}
 
