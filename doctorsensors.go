@@ -40,7 +40,7 @@ func (p privileges) checkTables() finding {
 	const name = "list and descriptors from the kernel's tables"
 	tasks, err := bpf.OpenTasks()
 	if err == nil {
-		_, err = tasks.Read()
+		_, err = tasks.Read(0, 0)
 		err = errors.Join(err, tasks.Close())
 	}
 	if err == nil {

@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 	case "idle":
 		fmt.Println("ready")
 		io.Copy(io.Discard, os.Stdin)
+	case "become":
+		fmt.Println("ready")
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		if err := unix.Exec("/proc/self/exe", []string{"another", "program"}, []string{role + "=idle"}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case "tasks":
 		if err := writeTasks(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -246,7 +253,7 @@ func writeTasks() error {
 	if err != nil {
 		return err
 	}
-	list, err := s.Read()
+	list, err := s.Read(0, 0)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -19,7 +20,8 @@ const (
 	threadState = 12
 	threadRun   = 16
 
-	taskSize    = 168
+	taskSize    = 112
+	markedSize  = 176
 	taskPPID    = 24
 	taskThreads = 28
 	taskUID     = 32
@@ -27,15 +29,22 @@ const (
 	taskFlags   = 40
 	taskNice    = 44
 	taskCPU     = 48
+	taskCommand = 52
 	taskStart   = 56
 	taskEnded   = 64
 	taskStack   = 72
 	taskRSS     = 80
 	taskVMS     = 88
 	taskName    = 96
-	taskMarks   = 112
 
 	nameSize = 16
+
+	// Of taskCommand: how many bytes follow the record, padded to eight, and what they are.
+	commandBytes = 1<<16 - 1
+	commandKnown = 1 << 16
+	commandTitle = 1 << 17
+
+	maxCommand = 4096 // bytes of a command line
 )
 
 // maxOffsets is how many CPUs have their part added to the size of a process; a host
@@ -57,21 +66,34 @@ type Task struct {
 	RSS, VMS      uint64         // pages; 0 without memory
 	Name          [nameSize]byte // ends at the first NUL
 	// Mark is another number when the file that it executes has another name or directory,
-	// or it has another file, cgroup or terminal. A directory above says nothing here.
+	// or it has another file, cgroup or terminal. A directory above says nothing here. 0:
+	// not asked for.
 	Mark uint64
+	// Command is what /proc/PID/cmdline gives, at most 4,096 bytes of it; nil: not asked
+	// for, or it cannot be told without waiting, as when it is not in memory. Valid until
+	// the next Read.
+	Command    []byte
+	CommandCut bool // there is more of it
 }
 
 // Tasks reads the process list from the kernel's own tables. Not safe for
 // concurrent use.
 //
+// Command lines are copied through the page tables of their processes, as far as they
+// are in memory. A program that may sleep would wait in a page fault or for a lock of
+// the target for as long as that one likes, and all of the host's BPF with it.
+//
 // Effect on the targets: none; nothing is stopped and no lock of theirs is taken.
 // Source: bpf_iter_task, kernel/bpf/task_iter.c, 5.8.
 type Tasks struct {
-	unit  *unit
-	walk  *program
-	buf   []byte
-	tasks []Task
-	late  []lateThread
+	unit *unit
+	walk *program
+	// Commands tells whether command lines can be read.
+	Commands      bool
+	slices, slice memory
+	buf           []byte
+	tasks         []Task
+	late          []lateThread
 }
 
 // lateThread is a thread that came before its leader.
@@ -139,6 +161,9 @@ func openTasks() (_ *Tasks, err error) {
 			return nil, errors.New("find the memory of each CPU: one has none")
 		}
 	}
+	if err = t.findMemory(); err != nil {
+		return nil, err
+	}
 	if t.walk, err = u.load("tasks"); err != nil {
 		return nil, err
 	}
@@ -156,11 +181,14 @@ func perCPUSizes(kernel *btf.Spec) bool {
 	return kernel.TypeByName("mm_rss_stat", &s) != nil
 }
 
-// Read returns every process by PID. The slice is valid until the next Read. The
-// rows are not of one instant. A kernel may leave a process out, as one does with the
-// first: compare with a listing of /proc.
-func (t *Tasks) Read() ([]Task, error) {
+// Read returns every process by PID, with marks and command lines of those whose number
+// modulo slices is slice (the number in the first namespace); of none with 0 slices.
+// The slice is valid until the next Read. The rows are not of one instant. A kernel may
+// leave a process out, as one does with the first: compare with a listing of /proc.
+func (t *Tasks) Read(slices, slice uint32) ([]Task, error) {
 	var err error
+	t.slices.setU32(0, slices)
+	t.slice.setU32(0, slice)
 	if t.buf, err = t.walk.readIter(t.buf[:0]); err != nil {
 		return nil, err
 	}
@@ -183,7 +211,7 @@ func parseTasks(b []byte, tasks []Task, late []lateThread) ([]Task, []lateThread
 		if len(b) >= threadSize {
 			size = int(le.Uint32(b))
 		}
-		if size != threadSize && size != taskSize || size > len(b) {
+		if size != threadSize && size != taskSize && (size < markedSize || size > markedSize+2*maxCommand) || size > len(b) {
 			return nil, nil, fmt.Errorf("record of %d bytes among the last %d", size, len(b))
 		}
 		r := b[:size]
@@ -208,7 +236,15 @@ func parseTasks(b []byte, tasks []Task, late []lateThread) ([]Task, []lateThread
 			Threads: int32(le.Uint32(r[taskThreads:])), Nice: int32(le.Uint32(r[taskNice:])), Processor: int32(le.Uint32(r[taskCPU:])),
 			Start: le.Uint64(r[taskStart:]), Runtime: run + le.Uint64(r[taskEnded:]), Stack: le.Uint64(r[taskStack:]),
 			RSS: le.Uint64(r[taskRSS:]), VMS: le.Uint64(r[taskVMS:]), Name: [nameSize]byte(r[taskName:]),
-			Mark: mark(r[taskMarks:]),
+		}
+		if size > taskSize {
+			t.Mark = mark(r[taskSize:markedSize])
+		}
+		if c := le.Uint32(r[taskCommand:]); c&commandKnown != 0 {
+			if markedSize+int(c&commandBytes) > size {
+				return nil, nil, fmt.Errorf("command line of %d bytes in a record of %d", c&commandBytes, size)
+			}
+			t.Command, t.CommandCut = commandLine(r[markedSize:markedSize+int(c&commandBytes)], c&commandTitle != 0)
 		}
 		if n := len(tasks); n == 0 || tasks[n-1].PID < t.PID {
 			tasks = append(tasks, t)
@@ -229,6 +265,17 @@ func parseTasks(b []byte, tasks []Task, late []lateThread) ([]Task, []lateThread
 		}
 	}
 	return tasks, late, nil
+}
+
+// commandLine does what the kernel does with the bytes of a title, and cuts as the list
+// does.
+func commandLine(b []byte, title bool) (command []byte, cut bool) {
+	if title {
+		if end := bytes.IndexByte(b, 0); end >= 0 {
+			b = b[:end+1]
+		}
+	}
+	return b[:min(len(b), maxCommand):len(b)], len(b) > maxCommand
 }
 
 // mark makes one number of many. They are addresses of the kernel, which nobody

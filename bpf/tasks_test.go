@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -38,7 +42,6 @@ func taskRecord(tgid, tid int32, state uint32, run uint64, rest ...func(b []byte
 }
 
 func TestParseTasks(t *testing.T) {
-	none := mark(make([]byte, taskSize-taskMarks)) // of a record without any
 	whole := taskRecord(7, 7, 1, 5, func(b []byte) {
 		for at, v := range map[int]uint32{taskPPID: 3, taskThreads: 2, taskUID: 1000, taskEUID: 0, taskFlags: 0x400000, taskNice: ^uint32(4), taskCPU: 1} {
 			binary.LittleEndian.PutUint32(b[at:], v)
@@ -51,9 +54,22 @@ func TestParseTasks(t *testing.T) {
 	demo := Task{
 		PID: 7, PPID: 3, State: 'S', Flags: 0x400000, UID: 1000, Threads: 2, Nice: -5, Processor: 1,
 		Start: 123456789, Runtime: 45, Stack: 0x7ffc0000, RSS: 10, VMS: 300, Name: [16]byte{'d', 'e', 'm', 'o'},
-		Mark: none,
 	}
-	plain := func(pid int32, run uint64) Task { return Task{PID: pid, State: 'R', Runtime: run, Mark: none} }
+	marked := func(flags uint32, command string, bytes int) []byte {
+		b := append(slices.Clone(whole), make([]byte, markedSize-taskSize)...)
+		b = append(append(b, command...), make([]byte, (8-len(command)%8)%8)...)
+		binary.LittleEndian.PutUint32(b, uint32(len(b)))
+		binary.LittleEndian.PutUint32(b[taskCommand:], flags|uint32(bytes))
+		return b
+	}
+	none := mark(make([]byte, markedSize-taskSize)) // of a record without any
+	commanded := func(command []byte, cut bool) Task {
+		k := demo
+		k.Mark, k.Command, k.CommandCut = none, command, cut
+		return k
+	}
+	long := strings.Repeat("x", maxCommand+1)
+	plain := func(pid int32, run uint64) Task { return Task{PID: pid, State: 'R', Runtime: run} }
 	with := func(t Task, run uint64) Task { t.Runtime += run; return t }
 	for _, c := range []struct {
 		name    string
@@ -62,6 +78,12 @@ func TestParseTasks(t *testing.T) {
 	}{
 		{"none", nil, []Task{}},
 		{"every member", [][]byte{whole}, []Task{demo}},
+		{"a mark, and a command line that cannot be told", [][]byte{marked(0, "", 0)}, []Task{commanded(nil, false)}},
+		{"no command line", [][]byte{marked(commandKnown, "", 0)}, []Task{commanded([]byte{}, false)}},
+		{"arguments", [][]byte{marked(commandKnown, "a\x00\x00b\x00", 5), taskRecord(9, 9, 0, 2)}, []Task{commanded([]byte("a\x00\x00b\x00"), false), plain(9, 2)}},
+		{"a title", [][]byte{marked(commandKnown|commandTitle, "demo: x\x00HOME=", 13)}, []Task{commanded([]byte("demo: x\x00"), false)}},
+		{"a title that has no end", [][]byte{marked(commandKnown|commandTitle, "demo: x", 7)}, []Task{commanded([]byte("demo: x"), false)}},
+		{"a long command line", [][]byte{marked(commandKnown, long, len(long))}, []Task{commanded([]byte(long[1:]), true)}},
 		{"threads", [][]byte{whole, taskRecord(7, 8, 0, 1), taskRecord(9, 9, 0, 2), taskRecord(7, 10, 0, 4), taskRecord(9, 11, 0, 8)}, []Task{with(demo, 5), plain(9, 10)}},
 		{"thread before its leader", [][]byte{taskRecord(9, 5, 0, 3), whole, taskRecord(9, 9, 0, 2)}, []Task{demo, plain(9, 5)}},
 		{"thread without a leader", [][]byte{taskRecord(9, 5, 0, 3), whole}, []Task{demo}},
@@ -71,16 +93,18 @@ func TestParseTasks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, _, err := parseTasks(bytes.Join(c.records, nil), []Task{}, nil)
-			if err != nil || !slices.Equal(got, c.want) {
+			if err != nil || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v, %v\nwant %+v", got, err, c.want)
 			}
 		})
 	}
 	for name, b := range map[string][]byte{
-		"cut":          whole[:taskSize-1],
-		"cut thread":   taskRecord(7, 8, 0, 1)[:threadSize-1],
-		"another size": append([]byte{threadSize + 8}, make([]byte, 200)...),
-		"size 0":       make([]byte, 200),
+		"cut":                                   whole[:taskSize-1],
+		"cut mark":                              marked(0, "", 0)[:markedSize-1],
+		"a command line longer than its record": marked(commandKnown, "abcdefgh", 9),
+		"cut thread":                            taskRecord(7, 8, 0, 1)[:threadSize-1],
+		"another size":                          append([]byte{threadSize + 8}, make([]byte, 200)...),
+		"size 0":                                make([]byte, 200),
 	} {
 		if got, late, err := parseTasks(b, nil, nil); err == nil || got != nil || late != nil {
 			t.Errorf("%s: %v, %v, %v", name, got, late, err)
@@ -185,7 +209,7 @@ func TestTasksAgreeWithTexts(t *testing.T) {
 	compared, hidden := 0, map[int32]bool{}
 	for range 8 {
 		before := scan()
-		list, err := tables.Read()
+		list, err := tables.Read(0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +306,7 @@ func TestTaskMarks(t *testing.T) {
 	}
 	now := func() uint64 {
 		t.Helper()
-		list, err := s.Read()
+		list, err := s.Read(1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,6 +381,157 @@ func cgroupForTest(t *testing.T) string {
 	return dir
 }
 
+// What the tables have as the command line of a process is what its text is, if that is
+// the same before and after.
+func TestTaskCommandsAgreeWithTexts(t *testing.T) {
+	needRoot(t)
+	tables := openedTasks(t)
+	if !tables.Commands {
+		t.Fatal("no command lines")
+	}
+	long := strings.Repeat("0123456789", 10_000)
+	run := func(what string, args ...string) (int, io.Writer) {
+		cmd, out, in := start(t, what, func(cmd *exec.Cmd) {
+			cmd.Args = args
+			cmd.Env = append(cmd.Env, "PADDING="+strings.Repeat("p", 8000))
+		})
+		if line, err := out.ReadString('\n'); err != nil {
+			t.Fatalf("%q, %v", line, err)
+		}
+		return cmd.Process.Pid, in
+	}
+	want := map[int32]string{} // what the tables must have, by its name
+	for name, args := range map[string][]string{
+		"none": {""}, "some": {"a", "b c", ""}, "empty": {"", "", ""}, "long": {"a", long}, "nearly a page": {long[:4000]},
+		"many": strings.Split(strings.Repeat("argument ", 2000), " "),
+	} {
+		pid, _ := run("idle", args...)
+		want[int32(pid)] = name
+	}
+	for name, c := range map[string]struct {
+		tail  string
+		after bool // on into the environment
+	}{
+		"title": {"x\x00", false}, "title without an end": {"x", false}, "title in the environment": {"x and more\x00", true},
+		"long title": {strings.Repeat("x", 6000), true},
+	} {
+		pid, _ := run("idle", strings.Repeat("a", 50))
+		end := statField(t, pid, 49)
+		mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := int64(end) - 1
+		if !c.after && len(c.tail) > 1 {
+			at--
+		}
+		room := int64(statField(t, pid, 51)) - at
+		if _, err := mem.WriteAt([]byte(c.tail)[:min(int64(len(c.tail)), room)], at); err != nil {
+			t.Fatal(err)
+		}
+		mem.Close()
+		want[int32(pid)] = name
+	}
+	ended, _, _ := start(t, "end", nil) // a zombie until the test ends
+	text := func(pid int32) (string, bool) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return string(b[:min(len(b), maxCommand)]), err == nil
+	}
+	compared := map[string]bool{}
+	zombie := false
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		list, err := tables.Read(0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := map[int32]string{}
+		for _, x := range list {
+			if b, ok := text(x.PID); ok {
+				before[x.PID] = b
+			}
+			if x.Command != nil || x.Mark != 0 {
+				t.Fatalf("nobody asked for %+v", x)
+			}
+		}
+		if list, err = tables.Read(1, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range list {
+			got := string(x.Command)
+			after, ok := text(x.PID)
+			if x.Mark == 0 {
+				t.Errorf("process %d has no mark", x.PID)
+			}
+			if x.State == 'Z' || x.Flags&0x00200000 != 0 {
+				zombie = zombie || int(x.PID) == ended.Process.Pid
+				if x.Command != nil {
+					t.Errorf("process %d in state %c has the command line %q", x.PID, x.State, got)
+				}
+			} else if b, known := before[x.PID]; known && ok && b == after && x.Command != nil {
+				if got != b {
+					t.Errorf("process %d has the command line %q in the tables, %q in the texts", x.PID, got, b)
+				}
+				compared[want[x.PID]] = true
+			}
+		}
+		missing := ""
+		for _, name := range want {
+			if !compared[name] {
+				missing = name
+			}
+		}
+		if missing == "" && zombie {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the tables do not have the command line %q; zombie: %v", missing, zombie)
+		}
+	}
+	// A part of the processes, and one that becomes another program.
+	half := func(slice uint32) int {
+		list, err := tables.Read(2, slice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, x := range list {
+			if x.Mark != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	if a, b := half(0), half(1); a < 5 || b < 5 {
+		t.Errorf("%d and %d processes in the halves", a, b)
+	}
+	pid, in := run("become", "one")
+	if _, err := in.Write([]byte{'\n'}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command line is that of the program that was executed", func() bool {
+		list, err := tables.Read(1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := find(list, int32(pid))
+		return at >= 0 && string(list[at].Command) == "another\x00program\x00"
+	})
+}
+
+// statField returns a number of /proc/PID/stat, as proc_pid_stat(5) counts them.
+func statField(t *testing.T, pid, field int) uint64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := strconv.ParseUint(strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))[field-3], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // Closing leaves nothing in the kernel.
 func TestTasksClose(t *testing.T) {
 	openedTasks(t)
@@ -365,7 +540,7 @@ func TestTasksClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Read(); err != nil {
+	if _, err := s.Read(0, 0); err != nil {
 		t.Error(err)
 	}
 	if held := len(bpfObjects(t, unix.Getpid())); held <= before {

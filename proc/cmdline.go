@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -60,15 +61,15 @@ func parseCommandLine(raw []byte, cut bool) []string {
 			return append(args, string(trimTitle(raw[:first])))
 		}
 	}
-	raw = bytes.TrimSuffix(raw, []byte{0})
-	args = make([]string, 0, bytes.Count(raw, []byte{0})+1)
+	all := string(bytes.TrimSuffix(raw, []byte{0})) // one piece of memory for all
+	args = make([]string, 0, strings.Count(all, "\x00")+1)
 	for {
-		arg, rest, more := bytes.Cut(raw, []byte{0})
-		args = append(args, string(arg))
+		arg, rest, more := strings.Cut(all, "\x00")
+		args = append(args, arg)
 		if !more {
 			return args
 		}
-		raw = rest
+		all = rest
 	}
 }
 

@@ -31,10 +31,11 @@ type texts struct {
 	seed  maphash.Seed
 
 	comm    []byte
-	exe     []byte // nil: unreadable
-	command []byte // nil: unreadable
-	cut     bool   // of command
-	cgroup  []byte // nil: unreadable
+	exe     []byte       // nil: unreadable
+	command []byte       // nil: unreadable
+	cut     bool         // of command
+	cgroup  []byte       // nil: unreadable
+	shared  *sharedTexts // what exe and cgroup are of; nil: of the process itself
 
 	exeBuf, commandBuf, cgroupBuf []byte
 }
@@ -52,7 +53,7 @@ func newTexts(fs *FS) texts {
 //
 // Errors: ErrLeft.
 func (t *texts) read(p *Process, st *stat, row *Row, turn *turn) (sum uint64, whole bool, err error) {
-	t.exe, t.command, t.cut, t.cgroup = nil, nil, false, nil
+	t.exe, t.command, t.cut, t.cgroup, t.shared = nil, nil, false, nil, nil
 	whole = true
 	switch {
 	case row.KernelThread:
@@ -99,12 +100,12 @@ func (t *texts) readCommand(dir int, path *byte) {
 	closeFD(fd)
 }
 
-// title hashes the command line.
-func (t *texts) title() uint64 {
-	if t.command == nil {
+// titleOf hashes a command line; 0 without one.
+func (t *texts) titleOf(command []byte) uint64 {
+	if command == nil {
 		return 0
 	}
-	return maphash.Bytes(t.seed, t.command) | 1
+	return maphash.Bytes(t.seed, command) | 1
 }
 
 // sum hashes the texts and the numbers that become text. The seed is this
@@ -143,17 +144,18 @@ func (t *texts) sum(st *stat, row *Row) uint64 {
 // details makes the strings.
 func (t *texts) details(st *stat, row *Row) *Details {
 	d := &Details{Name: string(t.comm), CommandLineTruncated: t.cut}
-	if t.exe != nil {
-		d.Executable = text(string(t.exe))
-	}
 	if t.command != nil {
 		d.CommandLine = parseCommandLine(t.command, t.cut)
 	}
 	d.Username, d.EffectiveUsername = t.user(row.UID), t.user(row.EUID)
-	if t.cgroup != nil {
-		d.Cgroup = text(string(t.cgroup))
-		if name := containerOf(t.cgroup); name != "" {
-			d.Container = text(name)
+	if t.shared != nil {
+		d.Executable, d.Cgroup, d.Container = &t.shared.exe, &t.shared.cgroup, t.shared.container
+	} else {
+		if t.exe != nil {
+			d.Executable = text(string(t.exe))
+		}
+		if t.cgroup != nil {
+			d.Cgroup, d.Container = text(string(t.cgroup)), containerText(t.cgroup)
 		}
 	}
 	if st.tty != 0 {
@@ -163,6 +165,13 @@ func (t *texts) details(st *stat, row *Row) *Details {
 		d.TTY = t.ttys.name(st.tty).Ptr()
 	}
 	return d
+}
+
+func containerText(cgroup []byte) *string {
+	if name := containerOf(cgroup); name != "" {
+		return text(name)
+	}
+	return nil
 }
 
 func (t *texts) user(uid uint32) *string {

@@ -82,6 +82,8 @@ type Scanner struct {
 	tasks       []Task     // of this scan; nil: without tables
 	tasksAt     int64      // monotonic ns when they were read
 	taskAt      int        // where in tasks the walk is
+	slices      uint32     // of command lines
+	slice       uint32     // the last one read
 	startOffset uint64     // ns that the reader's time namespace adds to start times
 	hidden      []int32    // what the tables do not show
 	hiddenAt    int64      // when that was looked for
@@ -129,6 +131,7 @@ func (s *Scanner) Scan(want Want) ([]Row, error) {
 
 // walk reads the processes from at on and ends the scan.
 func (s *Scanner) walk() ([]Row, error) {
+	s.rows, s.next = slices.Grow(s.rows, len(s.pids)-s.at), slices.Grow(s.next, len(s.pids)-s.at)
 	for ; s.at < len(s.pids); s.at++ {
 		pid := s.pids[s.at]
 		s.pass(pid)
@@ -245,10 +248,10 @@ func (s *Scanner) readPID(r *reader, pid int32, t *Task, w walkedSpace, row *Row
 	want := s.want
 	r.mark, r.walked = 0, w
 	if t != nil {
+		r.mark = t.Mark
 		if whole, err := r.task(t, s.tasksAt, s.startOffset, want, row, k); whole || err != nil {
 			return err
 		}
-		r.mark = t.Mark
 	}
 	if k.files != nil {
 		if done, err := r.again(pid, want, row, k); done || err != nil {

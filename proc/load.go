@@ -21,6 +21,30 @@ func parseLoad(b []byte) ([3]float64, bool) {
 	return load, true
 }
 
+// parseThreads reads how many threads the host has, of all its namespaces, from
+// /proc/loadavg, proc_loadavg(5).
+func parseThreads(b []byte) (int, bool) {
+	for range 3 {
+		_, b, _ = bytes.Cut(b, []byte(" "))
+	}
+	_, b, _ = bytes.Cut(b, []byte("/"))
+	b, _, _ = bytes.Cut(b, []byte(" "))
+	n, err := strconv.Atoi(string(b))
+	return n, err == nil
+}
+
+// threads asks how many threads the host has.
+func (fs *FS) threads() (int, bool) {
+	var buf [128]byte
+	b, err := slurp(fs.dir, nameLoad, buf[:])
+	if err != nil {
+		return 0, false
+	}
+	return parseThreads(b)
+}
+
+var nameLoad = []byte("loadavg\x00")
+
 // longestUptime keeps an uptime within a time.Duration: 292 years.
 const longestUptime = float64(math.MaxInt64 / int64(time.Second))
 

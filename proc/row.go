@@ -56,13 +56,15 @@ type reader struct {
 	none  *MapSummary // of kernel threads
 	turn  *turn
 
+	shared map[uint64]*sharedTexts // by Task.Mark, in this scan
+
 	walked   walkedSpace // of the process that is being read; empty without tables
 	mappings int         // kept of all processes, in this scan
 	epoch    uint64      // the last one given
 }
 
 func newReader(fs *FS) *reader {
-	return &reader{fs: fs, ask: monotonic, buf: make([]byte, 32<<10), texts: newTexts(fs)}
+	return &reader{fs: fs, ask: monotonic, buf: make([]byte, 32<<10), texts: newTexts(fs), shared: map[uint64]*sharedTexts{}}
 }
 
 // start sets the clock. The runtime reads CLOCK_MONOTONIC in the vdso but tells
@@ -71,6 +73,7 @@ func (r *reader) start(boot int64) {
 	r.begun, r.now, r.boot, r.oldest = time.Now(), r.ask(), boot, 0
 	r.walked = walkedSpace{}
 	r.texts.users.refresh()
+	clear(r.shared)
 	r.ids.probe(r.fs)
 }
 
@@ -166,7 +169,7 @@ func (r *reader) plain(st *stat, pid int32, row *Row) {
 
 // changed tells whether stat or this scan says that details are others.
 func (r *reader) changed(st *stat, k *known) bool {
-	return k.details == nil || r.mark != 0 && r.mark != k.mark || r.texts.users.readings != k.users || st.stack != k.stack || st.tty != k.tty ||
+	return k.details == nil || r.mark != 0 && (r.mark != k.mark || r.now >= k.whole) || r.texts.users.readings != k.users || st.stack != k.stack || st.tty != k.tty ||
 		string(st.comm) != k.details.Name
 }
 
@@ -213,22 +216,37 @@ func (r *reader) memory(st *stat, row *Row) error {
 
 // details reads the texts and keeps the old value when they are the same.
 func (r *reader) details(st *stat, row *Row, k *known) error {
-	fresh := k.details == nil
 	sum, whole, err := r.texts.read(&r.proc, st, row, r.turn)
 	if err != nil {
 		return err
 	}
+	r.bearWitness(st)
+	r.keep(st, row, k, sum, whole, nil)
+	return nil
+}
+
+// keep keeps the texts that were read and have that sum; same are details made of such,
+// or nil.
+func (r *reader) keep(st *stat, row *Row, k *known, sum uint64, whole bool, same *Details) {
+	fresh := k.details == nil
 	if fresh || whole && sum != k.sum {
-		k.details, k.sum = r.texts.details(st, row), sum
+		if same == nil {
+			same = r.texts.details(st, row)
+		}
+		k.details, k.sum = same, sum
 	}
-	k.title = r.texts.title()
+	k.title = r.texts.titleOf(r.texts.command)
 	k.read, k.due, k.whole = r.now, r.now+int64(detailsDue), r.now+int64(detailsWhole)
 	if fresh {
-		// Those first seen together are spread over the slices.
-		k.due = r.now + int64(time.Second) + spread(row.ID)%int64(detailsDue-time.Second)
-		k.whole = r.now + spread(row.ID)%int64(detailsWhole)
+		// Those first seen together are spread over the slices, but those that share texts
+		// stay together.
+		if r.mark != 0 {
+			k.whole = r.now + int64(r.mark>>2)%int64(detailsWhole)
+		} else {
+			k.due = r.now + int64(time.Second) + spread(row.ID)%int64(detailsDue-time.Second)
+			k.whole = k.due
+		}
 	}
-	return nil
 }
 
 // due tells whether details are to be read for their age.

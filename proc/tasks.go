@@ -2,9 +2,12 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Task is what the kernel's own tables say of a process: what stat, status and statm
@@ -23,15 +26,20 @@ type Task struct {
 	RSS, VMS  uint64        // bytes
 	Name      [16]byte      // ends at the first NUL
 	// Mark is another number when the executable's name, directory or file, the cgroup or
-	// the terminal is another; 0: the source cannot tell.
+	// the terminal is another; 0: not asked for, or the source cannot tell.
 	Mark uint64
+	// Command is the beginning of cmdline, at most maxListCommandLine bytes; nil: not asked
+	// for, or the source cannot tell.
+	Command    []byte
+	CommandCut bool // there is more of it
 }
 
 // TaskSource reads the tables.
 type TaskSource interface {
-	// ReadTasks returns every process by PID, bar some that the kernel may hide; the
-	// slice may be reused by the next call.
-	ReadTasks() ([]Task, error)
+	// ReadTasks returns every process by PID, bar some that the kernel may hide, with
+	// marks and command lines of one of so many slices of them; 0 slices: of none. What it
+	// returns may be reused by the next call.
+	ReadTasks(slices, slice uint32) ([]Task, error)
 }
 
 const (
@@ -40,9 +48,10 @@ const (
 	nsPerTick = uint64(time.Second / userHZ)
 )
 
-// ReadFrom makes scans take from the tables what they have. The rest comes from the
-// texts as before: details in slices, io and maps when asked for, and the processes
-// that the tables hide, looked for every 10 s. After the first error scans go on with
+// ReadFrom makes scans take from the tables what they have, command lines in slices. The
+// rest comes from the texts as before: executable, cgroup and terminal of processes that
+// share theirs with no others, io and maps when asked for, and the processes that the
+// tables hide, looked for every 10 s. After the first error scans go on with
 // the texts alone; nil makes them do so at once.
 func (s *Scanner) ReadFrom(tables TaskSource) { s.tables, s.tablesErr, s.hiddenAt = tables, nil, 0 }
 
@@ -58,11 +67,23 @@ func (s *Scanner) readTasks() {
 	offset, err := s.fs.StartOffset()
 	if err == nil {
 		s.startOffset, s.tasksAt = uint64(offset), s.reader.clock()
-		s.tasks, err = s.tables.ReadTasks()
+		s.tasks, err = s.tables.ReadTasks(s.nextSlice())
 	}
 	if err != nil {
 		s.tables, s.tablesErr, s.tasks = nil, err, nil
 	}
+}
+
+// nextSlice returns of which processes a scan asks all: at first of each, then of so many
+// that none is due again before its turn.
+func (s *Scanner) nextSlice() (slices, slice uint32) {
+	if len(s.known) == 0 {
+		return 1, 0
+	}
+	interval := max(time.Duration(s.interval).Round(time.Second), time.Second)
+	s.slices = max(uint32(detailsDue/interval), 1)
+	s.slice = (s.slice + 1) % s.slices
+	return s.slices, s.slice
 }
 
 // listPIDs fills pids: those of the tables and those that they hide, or all.
@@ -71,24 +92,76 @@ func (s *Scanner) listPIDs() error {
 		return s.list()
 	}
 	if s.hiddenAt == 0 || s.reader.now-s.hiddenAt >= int64(hiddenAge) {
-		if err := s.list(); err != nil {
+		if err := s.findHidden(); err != nil {
 			return err
 		}
-		s.hidden = s.hidden[:0]
-		for _, pid := range s.pids {
-			if s.taskOf(pid) == nil { // or it began since they were read
-				s.hidden = append(s.hidden, pid)
-			}
-		}
-		s.taskAt, s.hiddenAt = 0, s.reader.now
+		s.hiddenAt = s.reader.now
 	}
-	s.pids = append(s.pids[:0], s.hidden...)
+	s.pids = s.pids[:0]
 	for i := range s.tasks {
 		s.pids = append(s.pids, s.tasks[i].PID)
 	}
-	slices.Sort(s.pids)
-	s.pids = slices.Compact(s.pids)
+	for _, pid := range s.hidden {
+		if at, known := slices.BinarySearch(s.pids, pid); !known {
+			s.pids = slices.Insert(s.pids, at, pid)
+		}
+	}
 	return nil
+}
+
+// findHidden finds the processes that the tables do not have. A listing takes as long as
+// the tables themselves, so it is made only when the host has other threads than those
+// of the tables and of what they hid before: at first the one process that a kernel is
+// known to hide.
+func (s *Scanner) findHidden() error {
+	threads := 0
+	for i := range s.tasks {
+		threads += int(s.tasks[i].Threads)
+	}
+	if s.hiddenAt == 0 {
+		s.hidden = append(s.hidden[:0], 1)
+	}
+	s.hidden = slices.DeleteFunc(s.hidden, func(pid int32) bool {
+		n := s.hiddenThreads(pid)
+		threads += n
+		return n == 0
+	})
+	if all, ok := s.fs.threads(); ok && all == threads {
+		return nil
+	}
+	if err := s.list(); err != nil {
+		return err
+	}
+	s.hidden = s.hidden[:0]
+	for _, pid := range s.pids {
+		if s.taskOf(pid) == nil { // or it began since they were read
+			s.hidden = append(s.hidden, pid)
+		}
+	}
+	s.taskAt = 0
+	return nil
+}
+
+// hiddenThreads returns how many threads a process has that is not in the tables, 0 when
+// it is there or has ended.
+func (s *Scanner) hiddenThreads(pid int32) int {
+	if _, there := slices.BinarySearchFunc(s.tasks, pid, func(t Task, pid int32) int { return cmp.Compare(t.PID, pid) }); there {
+		return 0
+	}
+	fd, err := openAt(s.fs.dir, strconv.Itoa(int(pid))+"/stat", unix.O_RDONLY)
+	if err != nil {
+		return 0
+	}
+	defer closeFD(fd)
+	n, err := readRaw(fd, s.reader.buf)
+	if err != nil {
+		return 0
+	}
+	st, ok := parseStat(s.reader.buf[:n])
+	if !ok {
+		return 0
+	}
+	return int(st.threads)
 }
 
 // taskOf returns what the tables say of pid, nil if nothing, walking them in step
@@ -115,32 +188,48 @@ func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *
 	id := ID{t.PID, start}
 	kernelThread := t.Flags&flagKernelThread != 0
 	name, _, _ := bytes.Cut(t.Name[:], []byte{0})
+	worker := kernelThread && bytes.HasPrefix(name, []byte("kworker")) // its name in stat tells what it does
 	due := r.due(k)
+	space := &k.space
+	if k.id != id {
+		space = &knownSpace{}
+	}
 	switch {
-	case k.id != id, k.details == nil,
-		t.Stack != k.stack, t.UID != k.uid, t.EUID != k.euid,
-		!kernelThread && string(name) != k.details.Name, // of a kernel thread stat says more: what a worker does
-		want.IO,
-		due && (kernelThread || t.Mark == 0 || r.now >= k.whole),
-		t.Mark != k.mark,
-		r.texts.users.readings != k.users,
-		!kernelThread && t.State != 'Z' && t.State != 'X' && r.spaceDue(id, &k.space, want):
+	case want.IO,
+		due && (worker || t.Mark == 0),
+		!kernelThread && t.State != 'Z' && t.State != 'X' && r.spaceDue(id, space, want):
 		return false, nil
 	}
 	*row = Row{
 		ID: id, UID: t.UID, EUID: t.EUID, State: t.State, KernelThread: kernelThread,
 		CPUTicks: uint64(t.Runtime) / nsPerTick, At: at, RSS: t.RSS, VMS: t.VMS,
 		Threads: t.Threads, Nice: t.Nice, Processor: t.Processor,
-		StartedAt: r.boot + ticksMS(start), Details: k.details,
+		StartedAt: r.boot + ticksMS(start),
 	}
-	if due && t.Stack != 0 {
+	asked := t.Mark != 0
+	switch {
+	case k.id != id, k.details == nil,
+		t.Stack != k.stack, t.UID != k.uid, t.EUID != k.euid,
+		!kernelThread && string(name) != k.details.Name, // of a kernel thread stat says more
+		asked && t.Mark != k.mark,
+		r.texts.users.readings != k.users,
+		asked && r.now >= k.whole,
+		t.Command != nil && r.texts.titleOf(t.Command) != k.title:
+		if !r.share(t, row, k, name) {
+			k.due = r.now
+			return false, nil
+		}
+	case worker:
+	case asked && t.Command == nil && t.Stack != 0:
 		if same, err := r.sameTitle(row, k); !same || err != nil {
+			k.due = r.now
 			return false, err
 		}
-	}
-	if due {
+		fallthrough
+	case asked:
 		k.read, k.due = r.now, r.now+int64(detailsDue)
 	}
+	row.Details = k.details
 	k.ppid = t.PPID
 	return r.space(row, &k.space, want) == nil, nil
 }
@@ -156,7 +245,7 @@ func (r *reader) sameTitle(row *Row, k *known) (bool, error) {
 	var path [pathPart]byte
 	copy(path[len(strconv.AppendInt(path[:0], int64(row.ID.PID), 10)):], "/cmdline")
 	r.texts.readCommand(r.fs.dir, &path[0])
-	title := r.texts.title()
+	title := r.texts.titleOf(r.texts.command)
 	if !r.turn.leave(number) {
 		return false, ErrLeft
 	}

@@ -14,10 +14,13 @@ type fakeTables struct {
 	tasks []Task
 	err   error
 	reads int
+
+	slices, slice uint32 // of the last reading
 }
 
-func (f *fakeTables) ReadTasks() ([]Task, error) {
+func (f *fakeTables) ReadTasks(slices, slice uint32) ([]Task, error) {
 	f.reads++
+	f.slices, f.slice = slices, slice
 	return f.tasks, f.err
 }
 
@@ -54,6 +57,12 @@ func TestScanTables(t *testing.T) {
 		{name: "details are old, without a mark", change: func(k *Task, at *time.Duration) { k.Mark, *at = 0, *at+detailsAge }},
 		{name: "details are older than a mark is trusted", change: func(_ *Task, at *time.Duration) { *at += detailsWhole }},
 		{name: "another mark", change: func(k *Task, _ *time.Duration) { k.Mark++ }},
+		{name: "another title in the tables", change: func(k *Task, _ *time.Duration) { k.Command = []byte("threads: busy") }, title: "threads: busy"},
+		{name: "a kernel thread is due", change: func(k *Task, at *time.Duration) { k.Flags, *at = flagKernelThread, *at+detailsAge }, tables: true},
+		{name: "a kernel worker is due", change: func(k *Task, at *time.Duration) {
+			copy(k.Name[:], "kworker/0:1")
+			k.Flags, *at = flagKernelThread, *at+detailsAge
+		}},
 		{name: "another title", title: "threads: busy", change: func(_ *Task, at *time.Duration) { *at += detailsAge }},
 		{name: "io", want: Want{IO: true}},
 		{name: "maps", want: Want{Maps: true}},

@@ -197,8 +197,8 @@ func OpenTables(fs *proc.FS) (TableReader, error) {
 
 const pageSize = 4096 // of x86-64
 
-func (k *kernelTables) ReadTasks() ([]proc.Task, error) {
-	list, err := k.Read()
+func (k *kernelTables) ReadTasks(slices, slice uint32) ([]proc.Task, error) {
+	list, err := k.Read(slices, slice)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (k *kernelTables) ReadTasks() ([]proc.Task, error) {
 			PID: t.PID, PPID: t.PPID, State: t.State, Flags: t.Flags,
 			UID: t.UID, EUID: t.EUID, Threads: t.Threads, Nice: t.Nice, Processor: t.Processor,
 			Start: t.Start, Runtime: time.Duration(t.Runtime), Stack: t.Stack,
-			RSS: t.RSS * pageSize, VMS: t.VMS * pageSize, Name: t.Name, Mark: t.Mark,
+			RSS: t.RSS * pageSize, VMS: t.VMS * pageSize, Name: t.Name, Mark: t.Mark, Command: t.Command, CommandCut: t.CommandCut,
 		})
 	}
 	return k.rows, nil

@@ -17,8 +17,8 @@ import (
 // fakeReader are tables that count.
 type fakeReader struct{ closed int }
 
-func (f *fakeReader) ReadTasks() ([]proc.Task, error) { return nil, nil }
-func (f *fakeReader) Close() error                    { f.closed++; return nil }
+func (f *fakeReader) ReadTasks(_, _ uint32) ([]proc.Task, error) { return nil, nil }
+func (f *fakeReader) Close() error                               { f.closed++; return nil }
 
 // tablesScanner is a scanner that notes what it reads from.
 type tablesScanner struct {
