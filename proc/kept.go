@@ -121,6 +121,17 @@ func (r *reader) openNumber(pid int32, file string) (int, error) {
 	return openRaw(r.fs.dir, &path[0], unix.O_RDONLY)
 }
 
+// slurpNumber is slurp of a file of whoever has the number now.
+func (r *reader) slurpNumber(pid int32, file string) ([]byte, error) {
+	fd, err := r.openNumber(pid, file)
+	if err != nil {
+		return nil, err
+	}
+	n, err := readRaw(fd, r.buf)
+	closeFD(fd)
+	return r.buf[:n], err
+}
+
 // again reads a process through what is kept of it, and tells whether that did: else
 // it is to be read as any other.
 //
@@ -142,13 +153,9 @@ func (r *reader) again(pid int32, want Want, row *Row, k *known) (done bool, err
 	r.plain(&st, pid, row)
 	k.ppid = st.ppid
 	stale := r.changed(&st, k) || r.due(k)
-	below := stale || want.IO || r.spaceDue(row.ID, &k.space, want)
-	if row.KernelThread {
-		if below {
-			return false, nil // no ids are asked for, that would tell whose directory it is
-		}
-		row.UID, row.EUID, row.Details = k.uid, k.euid, k.details
-		return true, r.space(row, &k.space, want)
+	below := stale || r.spaceDue(row.ID, &k.space, want)
+	if row.KernelThread && below {
+		return false, nil
 	}
 	r.texts.comm = append(r.texts.comm[:0], st.comm...) // buf is about to be used again
 
@@ -162,31 +169,39 @@ func (r *reader) again(pid int32, want Want, row *Row, k *known) (done bool, err
 		defer closeFD(dir)
 	}
 	switch now := signsOf(&st); {
-	case st.ended(): // it has given its memory back
+	case st.ended() || row.KernelThread: // without memory
 	case stale || st.state == 'R' || now != k.signs:
-		fd, err := r.openNumber(pid, "/statm")
-		if err != nil {
-			return false, nil
-		}
-		n, err := readRaw(fd, r.buf)
-		closeFD(fd)
-		if row.VMS, row.RSS, ok = parseStatm(r.buf[:n]); err != nil || !ok {
+		text, err := r.slurpNumber(pid, "/statm")
+		if row.VMS, row.RSS, ok = parseStatm(text); err != nil || !ok {
 			return false, nil
 		}
 		k.signs, k.vms, k.rss = now, row.VMS, row.RSS
 	default:
 		row.VMS, row.RSS = k.vms, k.rss
 	}
+	if want.IO {
+		if text, err := r.slurpNumber(pid, "/io"); err == nil {
+			row.IO = storage(text)
+		}
+	}
 	// It is there still, so what was opened by number above is its own.
-	if row.UID, row.EUID, err = r.keptIDs(k.files); err != nil || row.UID != k.uid || row.EUID != k.euid {
+	if row.UID, row.EUID, err = r.keptIDs(k, want); err != nil || row.UID != k.uid || row.EUID != k.euid {
 		return false, nil
 	}
 	r.proc.id, r.proc.fs, r.proc.dir, r.proc.live = row.ID, r.fs, dir, ""
 	return true, r.rest(&st, stale, want, row, k)
 }
 
-// keptIDs asks for the user ids of a process. It fails when that has ended.
-func (r *reader) keptIDs(f *keptFiles) (uid, euid uint32, err error) {
+// keptIDs asks for the user ids of a process. It fails when that has ended, for a kernel
+// thread only where something was opened by number: it keeps the ids it was made with.
+func (r *reader) keptIDs(k *known, want Want) (uid, euid uint32, err error) {
+	f := k.files
+	if f.ids < 0 {
+		if want.IO {
+			_, err = preadRaw(f.stat, r.buf)
+		}
+		return k.uid, k.euid, err
+	}
 	if f.pidfd {
 		return r.ids.of(f.ids)
 	}
@@ -203,7 +218,7 @@ func (r *reader) keptIDs(f *keptFiles) (uid, euid uint32, err error) {
 
 // preadRaw reads a file from its beginning. The files that are kept make nobody wait:
 // the kernel takes no lock of a target for them but for a moment's spinning. So the
-// scheduler need not know, whose part of a call is a tenth of it.
+// scheduler need not know.
 func preadRaw(fd int, b []byte) (int, error) {
 	for {
 		n, _, e := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)

@@ -154,7 +154,20 @@ func (r *reader) row(dir int, pid int32, want Want, row *Row, k *known) error {
 		return err
 	}
 	k.signs, k.vms, k.rss = signsOf(&st), row.VMS, row.RSS
+	if want.IO {
+		if text, err := slurp(dir, nameIO, r.buf); err == nil {
+			row.IO = storage(text)
+		}
+	}
 	return r.rest(&st, stale, want, row, k)
+}
+
+func storage(text []byte) Opt[IO] {
+	io, ok := parseIO(text)
+	if !ok {
+		return Opt[IO]{}
+	}
+	return Some(io)
 }
 
 // plain makes the row of what stat says; the ids and sizes are not in it.
@@ -175,13 +188,6 @@ func (r *reader) changed(st *stat, k *known) bool {
 
 // rest reads what is not of each scan.
 func (r *reader) rest(st *stat, stale bool, want Want, row *Row, k *known) error {
-	if want.IO {
-		if text, err := slurp(r.proc.dir, nameIO, r.buf); err == nil {
-			if io, ok := parseIO(text); ok {
-				row.IO = Some(io)
-			}
-		}
-	}
 	if stale {
 		if err := r.details(st, row, k); err != nil {
 			return err
