@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxKeptFiles is how many descriptors a scanner keeps; in the kernel one of stat
-	// or status takes some 5 KiB, a pidfd 1 KiB.
+	// or status takes some 5 KiB, a pidfd less than 1 KiB.
 	maxKeptFiles = 20_000
 	// maxKeptShare is the part of RLIMIT_NOFILE that it keeps at most: one half.
 	maxKeptShare = 2
