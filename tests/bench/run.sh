@@ -11,7 +11,7 @@ for p in list fds fdhost maps threads memory; do gcc -O2 -march=native -Wall -We
 gcc -O2 -Wall -Wextra -Werror -pthread -o bin/fixture c/fixture.c
 go build -trimpath -o bin ./ours ./procfs ./gopsutil
 go build -trimpath -o bin/bench .
-(cd ../.. && go test -c -o tests/bench/bin/api.test ./api)
+(cd ../.. && go test -c -o tests/bench/bin/api.test ./api && go build -trimpath -o tests/bench/bin/procinsh .)
 cd bin
 [ $# -gt 0 ] || set -- scan
 exec ./bench "$@"

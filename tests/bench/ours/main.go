@@ -1,7 +1,7 @@
 // ours runs one job of package proc again and again and prints the median of its
 // CPU time, like the limit programs in C: "@ cpu=MS n=N joined=N".
 //
-//	ours list|tables|refresh LOOPS EVERY_MS
+//	ours list|tables|cold-tables|refresh LOOPS EVERY_MS
 //	ours fdhost|map-tables LOOPS
 //	ours maps|smaps|threads|threads-tables|fds PID LOOPS
 //	ours memory|memory-checked PID ADDRESS COUNT LOOPS
@@ -82,24 +82,29 @@ func main() {
 	clock.Check(err)
 	loops := int(number(len(os.Args) - 1))
 	switch os.Args[1] {
-	case "list", "tables", "refresh":
+	case "list", "tables", "cold-tables", "refresh":
 		s := fs.NewScanner()
-		if os.Args[1] == "refresh" {
+		var tables watch.TableReader
+		switch os.Args[1] {
+		case "refresh":
 			s.Keep(true)
 			for range 2 { // what is seen again is kept
 				_, err := s.Scan(proc.Want{})
 				clock.Check(err)
 			}
-		}
-		if os.Args[1] == "tables" {
-			tables, err := watch.OpenTables(fs)
+		case "tables", "cold-tables":
+			tables, err = watch.OpenTables(fs)
 			clock.Check(err)
 			defer tables.Close()
 			s.ReadFrom(tables)
 		}
 		clock.ReportEvery(int(number(2)), time.Duration(number(3))*time.Millisecond, func() (int, int) {
+			if os.Args[1] == "cold-tables" {
+				s = fs.NewScanner() // knows nothing
+				s.ReadFrom(tables)
+			}
 			rows, err := s.Scan(proc.Want{})
-			clock.Check(err)
+			clock.Check(errors.Join(err, s.TablesError()))
 			return len(rows), 0
 		})
 	case "map-tables":
