@@ -328,8 +328,8 @@ tests() {
 	step "load" go test -count=1 ./tests/load
 	step "idle" go test -count=1 ./tests/footprint
 	step "release archives, short form" dist_quick
-	step "sensors on Linux 6.1" guest_ended
 	step "bench, short form" env QUICK=1 tests/bench/run.sh scan
+	step "sensors on Linux 6.1" guest_ended
 	finish
 }
 
