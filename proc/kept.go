@@ -23,6 +23,10 @@ type keptFiles struct {
 	pidfd bool
 }
 
+// keptIO is the file io of a process, open from scan to scan beside the tables, which do
+// not have what is in it. It is bound to the process too.
+type keptIO struct{ fd int } // -1: closed
+
 // signs are what stat tells of a process whose size has changed: it ran, it touched new
 // pages, or the kernel's estimate moved.
 type signs struct{ vms, pages, faults, ticks uint64 }
@@ -33,8 +37,8 @@ func signsOf(st *stat) signs {
 
 // Keep makes scans keep descriptors of processes that they see again, so that these
 // need not be opened each time: of stat and, for the ids, a pidfd (Linux 6.13) or
-// status. It is for who scans again and again, ends with Keep(false), and does without
-// while the tables are read. Beyond half of RLIMIT_NOFILE processes are read as before.
+// status. It is for who scans again and again, and ends with Keep(false). While the tables are read
+// it is io alone, if that is asked for. Beyond half of RLIMIT_NOFILE processes are read as before.
 //
 // RSS and VMS are read when stat shows a sign of change, and else with the details.
 // Before Linux 6.16 that misses nothing. Since then statm is more exact than stat, and
@@ -90,6 +94,44 @@ func (s *Scanner) keep(row *Row, k *known) {
 	k.files = f
 }
 
+// keepIO opens the file io of a process that was just read: its number belonged to it
+// before, and does afterwards.
+func (s *Scanner) keepIO(row *Row, k *known) {
+	if s.tasks == nil || s.files+1 > s.mostFiles || !row.IO.Known() {
+		return
+	}
+	fd, err := s.reader.openNumber(row.ID.PID, "/io")
+	if err != nil {
+		return
+	}
+	text, err := s.reader.slurpNumber(row.ID.PID, "/stat")
+	if st, ok := parseStat(text); err != nil || !ok || st.start != row.ID.StartTicks {
+		closeFD(fd)
+		return
+	}
+	s.files++
+	k.io = &keptIO{fd}
+}
+
+// dropIO is drop for the file io.
+func (s *Scanner) dropIO(f *keptIO) {
+	if f != nil && f.fd >= 0 {
+		closeFD(f.fd)
+		f.fd = -1
+		s.files--
+	}
+}
+
+// io reads what is kept for it, and tells whether that could be done.
+func (r *reader) io(f *keptIO, row *Row) bool {
+	n, err := unix.Pread(f.fd, r.buf, 0)
+	if err != nil {
+		return false // it has ended, or may not be looked at any more
+	}
+	row.IO = storage(r.buf[:n])
+	return true
+}
+
 // drop closes what is kept of one process; nil and a second call do nothing.
 func (s *Scanner) drop(f *keptFiles) {
 	if f == nil {
@@ -109,7 +151,8 @@ func (s *Scanner) release() {
 	for _, list := range [][]known{s.known, s.next} {
 		for i := range list {
 			s.drop(list[i].files)
-			list[i].files = nil
+			s.dropIO(list[i].io)
+			list[i].files, list[i].io = nil, nil
 		}
 	}
 }

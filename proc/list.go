@@ -137,9 +137,10 @@ func (s *Scanner) walk() ([]Row, error) {
 		s.pass(pid)
 		var k known
 		var files *keptFiles
+		var io *keptIO
 		if len(s.old) > 0 && s.old[0].id.PID == pid {
 			k = s.old[0]
-			files = k.files
+			files, io = k.files, k.io
 		}
 		id := k.id
 		var row Row
@@ -150,10 +151,16 @@ func (s *Scanner) walk() ([]Row, error) {
 		if err != nil || k.files != files {
 			s.drop(files)
 		}
+		if err != nil || k.io != io {
+			s.dropIO(io)
+		}
 		switch {
 		case err == nil:
 			if k.files == nil && k.id == id {
 				s.keep(&row, &k) // most that are seen once end soon
+			}
+			if k.io == nil && k.id == id && s.want.IO {
+				s.keepIO(&row, &k)
 			}
 			s.rows, s.next = append(s.rows, row), append(s.next, k)
 		case OutOfDescriptors(err):
@@ -175,6 +182,7 @@ func (s *Scanner) pass(pid int32) {
 	for len(s.old) > 0 && s.old[0].id.PID < pid {
 		if s.at == 0 || s.old[0].id.PID != s.pids[s.at-1] {
 			s.drop(s.old[0].files)
+			s.dropIO(s.old[0].io)
 		}
 		s.old = s.old[1:]
 	}

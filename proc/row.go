@@ -35,6 +35,7 @@ type known struct {
 	signs    signs // of before the sizes were read
 	vms, rss uint64
 	files    *keptFiles // nil: none
+	io       *keptIO    // nil: none
 }
 
 // reader reads rows. It holds what is reused from process to process.

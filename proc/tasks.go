@@ -195,7 +195,7 @@ func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *
 		space = &knownSpace{}
 	}
 	switch {
-	case want.IO,
+	case want.IO && (k.io == nil || k.id != id),
 		due && (worker || t.Mark == 0),
 		!kernelThread && t.State != 'Z' && t.State != 'X' && r.spaceDue(id, space, want):
 		return false, nil
@@ -205,6 +205,10 @@ func (r *reader) task(t *Task, at int64, offset uint64, want Want, row *Row, k *
 		CPUTicks: uint64(t.Runtime) / nsPerTick, At: at, RSS: t.RSS, VMS: t.VMS,
 		Threads: t.Threads, Nice: t.Nice, Processor: t.Processor,
 		StartedAt: r.boot + ticksMS(start),
+	}
+	if want.IO && !r.io(k.io, row) {
+		k.io = nil
+		return false, nil
 	}
 	asked := t.Mark != 0
 	switch {

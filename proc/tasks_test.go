@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fakeTables are tables that a test makes up.
@@ -169,5 +171,119 @@ func TestScanLeavesTables(t *testing.T) {
 	s.ReadFrom(nil)
 	if s.TablesError() != nil {
 		t.Error(s.TablesError())
+	}
+}
+
+// Beside the tables the file io of a process is kept open: its row is theirs from the
+// third scan on, and what is kept is given back when it ends, when it may not be read
+// any more, and with the last who wants scans.
+func TestScanTablesWithIO(t *testing.T) {
+	mount := copyFixture(t, "threads")
+	dir := filepath.Join(mount, "25564")
+	storage := func(read string) {
+		writeFile(t, filepath.Join(dir, "io"), "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: "+read+"\nwrite_bytes: 6\ncancelled_write_bytes: 0\n")
+	}
+	storage("5")
+	s, _ := scannerOf(t, openTree(t, mount))
+	s.Keep(true)
+	f := &fakeTables{tasks: []Task{threadsTask()}}
+	s.ReadFrom(f)
+	look := func(tables bool, read uint64, files int) {
+		t.Helper()
+		rows := scan(t, s, Want{IO: true})
+		f.tasks[0].Stack = s.known[0].stack
+		if len(rows) != 1 || rows[0].IO.Or(IO{}).ReadBytes != read || (rows[0].RSS == f.tasks[0].RSS) != tables || s.files != files {
+			t.Fatalf("%d descriptors kept, rows %+v; want %d, %d bytes read, from the tables: %v", s.files, rows, files, read, tables)
+		}
+	}
+	look(false, 5, 0)
+	look(false, 5, 1) // seen again
+	storage("7")
+	look(true, 7, 1)
+	scan(t, s, Want{})
+	storage("8")
+	look(true, 8, 1)
+
+	kept := s.known[0].io
+	closeFD(kept.fd) // reading fails, as when it has ended
+	kept.fd = -1
+	s.files--
+	storage("9")
+	look(false, 9, 1)
+	look(true, 9, 1)
+
+	f.tasks[0].Start += nsPerTick // another process with its number, and one that is not there
+	scan(t, s, Want{IO: true})
+	if s.known[0].io == nil || s.files != 1 {
+		t.Errorf("%d descriptors kept", s.files)
+	}
+	f.tasks = f.tasks[:0]
+	if err := os.Rename(dir, filepath.Join(t.TempDir(), "gone")); err != nil {
+		t.Fatal(err)
+	}
+	if rows := scan(t, s, Want{IO: true}); len(rows) != 0 || s.files != 0 {
+		t.Errorf("%d rows, %d descriptors kept of a process that has ended", len(rows), s.files)
+	}
+	s.Keep(false)
+}
+
+// The storage bytes beside real tables are those of the text.
+func TestScanTablesWithIOLive(t *testing.T) {
+	tree := live(t)
+	s := tree.NewScanner()
+	s.Keep(true)
+	before := descriptorsOpen(t)
+	own := os.Getpid()
+	var task Task
+	for _, row := range scan(t, tree.NewScanner(), Want{}) {
+		if int(row.ID.PID) == own {
+			task = Task{PID: row.ID.PID, State: 'S', Threads: row.Threads, Start: row.ID.StartTicks * nsPerTick, RSS: 1, VMS: 2}
+			copy(task.Name[:], row.Details.Name)
+		}
+	}
+	offset, err := tree.StartOffset()
+	if err != nil || task.PID == 0 {
+		t.Fatalf("%+v, %v", task, err)
+	}
+	task.Start -= uint64(offset)
+	f := &fakeTables{tasks: []Task{task}}
+	s.ReadFrom(f)
+	defer s.Keep(false)
+	file, err := os.Create(filepath.Join(t.TempDir(), "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for n := range 4 {
+		if _, err := file.Write(make([]byte, 1<<16)); err != nil {
+			t.Fatal(err)
+		}
+		var before, after unix.Rusage
+		unix.Getrusage(unix.RUSAGE_SELF, &before)
+		rows := scan(t, s, Want{IO: true})
+		unix.Getrusage(unix.RUSAGE_SELF, &after)
+		at, known := slices.BinarySearchFunc(rows, task.PID, func(r Row, pid int32) int { return int(r.ID.PID - pid) })
+		if !known {
+			t.Fatal("this process is not listed")
+		}
+		row := rows[at]
+		for i := range s.known {
+			if s.known[i].id.PID == task.PID {
+				f.tasks[0].Stack, f.tasks[0].UID, f.tasks[0].EUID = s.known[i].stack, row.UID, row.EUID
+			}
+		}
+		// ru_inblock and ru_oublock count the same in blocks of 512 bytes.
+		got := row.IO.Or(IO{})
+		if !row.IO.Known() || got.WriteBytes/512 < uint64(before.Oublock) || got.WriteBytes/512 > uint64(after.Oublock) ||
+			got.ReadBytes/512 < uint64(before.Inblock) || got.ReadBytes/512 > uint64(after.Inblock) {
+			t.Errorf("scan %d: %+v, the kernel says %d and %d blocks before, %d and %d after", n, row.IO, before.Inblock, before.Oublock, after.Inblock, after.Oublock)
+		}
+		if theirs := row.RSS == 1; theirs != (n >= 2) {
+			t.Errorf("scan %d: from the tables: %v", n, theirs)
+		}
+	}
+	s.Keep(false)
+	if n := descriptorsOpen(t); n > before+1 { // its own file
+		t.Errorf("%d descriptors, %d before", n, before)
 	}
 }

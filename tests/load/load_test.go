@@ -98,7 +98,7 @@ func TestLoad(t *testing.T) {
 	}
 	stop()
 	work.Wait()
-	kept := 0 // of processes, by a list that is read as text
+	kept := host // of processes: io, and beside texts more
 	if listSource(t, s) == "text" {
 		kept = 2 * host
 	}
