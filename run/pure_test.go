@@ -480,7 +480,15 @@ func TestMarksInTheMiddleOfExec(t *testing.T) {
 		t.Errorf("its environment is there now: got %v, %v", m, err)
 	}
 
+	// A leader that has ended has no memory any more, for as long as its threads live.
 	os.WriteFile(filepath.Join(f.mount, "100/environ"), nil, 0o644)
+	os.WriteFile(filepath.Join(f.mount, "100/stat"), []byte(strings.Replace(statLine("100", "1", "1", "Z", "2"), envEnd, " 0 ", 1)), 0o644)
+	tr = newTracker(f)
+	if tb, err := tr.scan(true, time.Time{}); err != nil || tb.between != 0 || tb.denied != 0 {
+		t.Errorf("a leader that has ended: got %d between, %d denied, %v", tb.between, tb.denied, err)
+	}
+
+	os.WriteFile(filepath.Join(f.mount, "100/stat"), []byte(ready), 0o644)
 	tr = newTracker(f)
 	if tb, err := tr.scan(true, time.Time{}); err != nil || tb.between != 0 || tb.denied != 0 {
 		t.Errorf("without environment: got %d between, %d denied, %v", tb.between, tb.denied, err)

@@ -38,7 +38,13 @@ type entry struct {
 	state   byte
 	threads int32
 	ticks   uint64 // user and system time
-	environ bool   // it has one, empty or not: no kernel thread, not in the middle of exec
+	environ bool   // its memory has one, empty or not
+}
+
+// between tells whether a process is in the middle of exec, or ends this moment: it has
+// no environment, which only kernel threads and zombies have none of for long.
+func (e *entry) between() bool {
+	return !e.environ && e.state != 'Z' && e.state != 'X' && e.state != 'x'
 }
 
 // alive is false for a zombie without a living thread. The leader of one whose other
@@ -128,16 +134,14 @@ func (f *files) pids() ([]int32, error) {
 type marks struct{ id, owner string }
 
 // marks reads what a process inherited. It is the environment at exec; a child that
-// forked and executed nothing shows its parent's. Empty: it has no environment, or not
-// yet, in the middle of exec.
+// forked and executed nothing shows its parent's.
 //
 // Source: /proc/PID/environ, proc_pid_environ(5).
-func (f *files) marks(pid int32) (m marks, empty bool, err error) {
+func (f *files) marks(pid int32) (m marks, err error) {
 	b, err := f.read(f.path(pid, "environ"))
 	if err != nil {
-		return marks{}, false, err
+		return marks{}, err
 	}
-	empty = len(b) == 0
 	for len(b) > 0 {
 		var line []byte
 		line, b, _ = bytes.Cut(b, []byte{0})
@@ -148,7 +152,7 @@ func (f *files) marks(pid int32) (m marks, empty bool, err error) {
 			m.owner = string(v)
 		}
 	}
-	return m, empty, nil
+	return m, nil
 }
 
 // exe is the file a process runs, without the kernel's remark that it was deleted.

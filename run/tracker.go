@@ -176,14 +176,14 @@ func (t *tracker) marksOf(id proc.ID, now time.Time, scan uint64) (marks, error)
 		known.scan = scan
 		return marks{}, nil
 	}
-	m, empty, err := t.files.marks(id.PID)
+	m, err := t.files.marks(id.PID)
 	if err != nil {
 		return marks{}, err
 	}
 	switch e, err := t.files.stat(id.PID); {
 	case err != nil || e.id != id:
 		return marks{}, nil // another process by now
-	case empty && !e.environ && e.alive():
+	case e.between():
 		return marks{}, errBetween
 	}
 	t.marks[id] = &remembered{marks: m, at: now, exe: exe, scan: scan}
