@@ -37,8 +37,9 @@ func signsOf(st *stat) signs {
 
 // Keep makes scans keep descriptors of processes that they see again, so that these
 // need not be opened each time: of stat and, for the ids, a pidfd (Linux 6.13) or
-// status. It is for who scans again and again, and ends with Keep(false). While the tables are read
-// it is io alone, if that is asked for. Beyond half of RLIMIT_NOFILE processes are read as before.
+// status. It is for who scans again and again, and ends with Keep(false). While the
+// tables are read it is io alone, if that is asked for. Beyond half of RLIMIT_NOFILE
+// processes are read as before.
 //
 // RSS and VMS are read when stat shows a sign of change, and else with the details.
 // Before Linux 6.16 that misses nothing. Since then statm is more exact than stat, and
@@ -113,15 +114,6 @@ func (s *Scanner) keepIO(row *Row, k *known) {
 	k.io = &keptIO{fd}
 }
 
-// dropIO is drop for the file io.
-func (s *Scanner) dropIO(f *keptIO) {
-	if f != nil && f.fd >= 0 {
-		closeFD(f.fd)
-		f.fd = -1
-		s.files--
-	}
-}
-
 // io reads what is kept for it, and tells whether that could be done.
 func (r *reader) io(f *keptIO, row *Row) bool {
 	n, err := unix.Pread(f.fd, r.buf, 0)
@@ -134,15 +126,25 @@ func (r *reader) io(f *keptIO, row *Row) bool {
 
 // drop closes what is kept of one process; nil and a second call do nothing.
 func (s *Scanner) drop(f *keptFiles) {
-	if f == nil {
-		return
+	if f != nil {
+		s.shut(&f.stat)
+		s.shut(&f.ids)
 	}
-	for _, fd := range []*int{&f.stat, &f.ids} {
-		if *fd >= 0 {
-			closeFD(*fd)
-			*fd = -1
-			s.files--
-		}
+}
+
+// dropIO is drop for the file io.
+func (s *Scanner) dropIO(f *keptIO) {
+	if f != nil {
+		s.shut(&f.fd)
+	}
+}
+
+// shut closes a descriptor that is kept, unless it is closed.
+func (s *Scanner) shut(fd *int) {
+	if *fd >= 0 {
+		closeFD(*fd)
+		*fd = -1
+		s.files--
 	}
 }
 
@@ -155,6 +157,13 @@ func (s *Scanner) release() {
 			list[i].files, list[i].io = nil, nil
 		}
 	}
+}
+
+// openDir opens the directory of whoever has the number now.
+func (r *reader) openDir(pid int32) (int, error) {
+	var path [pathPart]byte
+	strconv.AppendInt(path[:0], int64(pid), 10)
+	return openRaw(r.fs.dir, &path[0], unix.O_PATH|unix.O_DIRECTORY)
 }
 
 // openNumber opens a file of whoever has the number now.
@@ -204,9 +213,7 @@ func (r *reader) again(pid int32, want Want, row *Row, k *known) (done bool, err
 
 	dir := -1
 	if below {
-		var path [16]byte
-		strconv.AppendInt(path[:0], int64(pid), 10)
-		if dir, err = openRaw(r.fs.dir, &path[0], unix.O_PATH|unix.O_DIRECTORY); err != nil {
+		if dir, err = r.openDir(pid); err != nil {
 			return false, nil
 		}
 		defer closeFD(dir)

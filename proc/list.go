@@ -266,9 +266,7 @@ func (s *Scanner) readPID(r *reader, pid int32, t *Task, w walkedSpace, row *Row
 			return err
 		}
 	}
-	var path [16]byte
-	strconv.AppendInt(path[:0], int64(pid), 10)
-	dir, err := openRaw(s.fs.dir, &path[0], unix.O_PATH|unix.O_DIRECTORY)
+	dir, err := r.openDir(pid)
 	if err != nil {
 		return err
 	}

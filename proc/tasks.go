@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Task is what the kernel's own tables say of a process: what stat, status and statm
@@ -148,20 +146,11 @@ func (s *Scanner) hiddenThreads(pid int32) int {
 	if _, there := slices.BinarySearchFunc(s.tasks, pid, func(t Task, pid int32) int { return cmp.Compare(t.PID, pid) }); there {
 		return 0
 	}
-	fd, err := openAt(s.fs.dir, strconv.Itoa(int(pid))+"/stat", unix.O_RDONLY)
-	if err != nil {
-		return 0
+	text, err := s.reader.slurpNumber(pid, "/stat")
+	if st, ok := parseStat(text); err == nil && ok {
+		return int(st.threads)
 	}
-	defer closeFD(fd)
-	n, err := readRaw(fd, s.reader.buf)
-	if err != nil {
-		return 0
-	}
-	st, ok := parseStat(s.reader.buf[:n])
-	if !ok {
-		return 0
-	}
-	return int(st.threads)
+	return 0
 }
 
 // taskOf returns what the tables say of pid, nil if nothing, walking them in step

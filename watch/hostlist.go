@@ -18,9 +18,8 @@ const (
 
 // hostList is the list of the host: from the text files of procfs and, while there
 // are viewers, from the kernel's own tables where that can be, else with descriptors that
-// are kept. A process that makes
-// the kernel hold whoever reads its command line or maps costs a goroutine, and is
-// listed without them; see proc.Scanner.Leave.
+// are kept. A process that makes the kernel hold whoever reads its command line or maps
+// costs a goroutine, and is listed without them; see proc.Scanner.Leave.
 type hostList struct {
 	fs      *proc.FS
 	mu      sync.Mutex // held for as long as a scan takes; guards the scanner
