@@ -323,11 +323,7 @@ func openedCPU(t *testing.T, o Options) *Sensors {
 func opened(t *testing.T, o Options, needed func(Status) []SensorStatus) *Sensors {
 	t.Helper()
 	s := Open(o)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	closeAfter(t, s)
 	for _, st := range needed(s.Status()) {
 		switch st.State {
 		case StateUnavailable:
@@ -357,6 +353,42 @@ func unavailable(t *testing.T, reason string) {
 		t.Fatalf("unavailable, though this is root: %s", reason)
 	}
 	t.Skipf("not root, and unavailable: %s", reason)
+}
+
+// closeAfter closes x when the test ends.
+func closeAfter(t *testing.T, x io.Closer) {
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// untilEnd gives the tables that were opened until the test ends.
+func untilEnd[T io.Closer](t *testing.T, x T, err error) T {
+	t.Helper()
+	if err != nil {
+		unavailable(t, err.Error())
+	}
+	closeAfter(t, x)
+	return x
+}
+
+// leavesNothing closes x twice, which the caller opened when that many BPF objects were
+// held: nothing of it stays in the kernel.
+func leavesNothing(t *testing.T, x io.Closer, before int) {
+	t.Helper()
+	if held := len(bpfObjects(t, unix.Getpid())); held <= before {
+		t.Errorf("%d objects are held while it is open, %d before", held, before)
+	}
+	for range 2 {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := len(bpfObjects(t, unix.Getpid())); after != before {
+		t.Errorf("%d objects are held, %d before", after, before)
+	}
 }
 
 // needRoot skips what only root can arrange.

@@ -109,15 +109,7 @@ func openedDescriptors(t *testing.T, typed bool) *Descriptors {
 		unavailable(t, unix.EPERM.Error())
 	}
 	d, err := openDescriptors(typed)
-	if err != nil {
-		unavailable(t, err.Error())
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return d
+	return untilEnd(t, d, err)
 }
 
 // kernelFiles are the tables as a scanner takes them.
@@ -644,15 +636,5 @@ func TestDescriptorsClose(t *testing.T) {
 	if err := d.Read(true, func(*Descriptor) bool { return true }); err != nil {
 		t.Error(err)
 	}
-	if held := len(bpfObjects(t, unix.Getpid())); held <= before {
-		t.Errorf("%d objects are held while it is open, %d before", held, before)
-	}
-	for range 2 {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if after := len(bpfObjects(t, unix.Getpid())); after != before {
-		t.Errorf("%d objects are held, %d before", after, before)
-	}
+	leavesNothing(t, d, before)
 }

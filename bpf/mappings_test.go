@@ -82,15 +82,7 @@ func openedMappings(t *testing.T) *Mappings {
 		t.Skip("this kernel has no iterator over mappings (5.12): opening says so")
 	}
 	m, err := OpenMappings()
-	if err != nil {
-		unavailable(t, err.Error())
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return m
+	return untilEnd(t, m, err)
 }
 
 // kernelMappings are the tables as a scanner takes them.
@@ -599,15 +591,5 @@ func TestMappingsClose(t *testing.T) {
 	if err := m.Read(func([]Mapping) bool { pieces++; return false }); err != nil || pieces != 1 {
 		t.Errorf("%d pieces, %v", pieces, err)
 	}
-	if held := len(bpfObjects(t, unix.Getpid())); held <= before {
-		t.Errorf("%d objects are held while it is open, %d before", held, before)
-	}
-	for range 2 {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if after := len(bpfObjects(t, unix.Getpid())); after != before {
-		t.Errorf("%d objects are held, %d before", after, before)
-	}
+	leavesNothing(t, m, before)
 }

@@ -151,15 +151,7 @@ func TestStateLetter(t *testing.T) {
 func openedTasks(t *testing.T) *Tasks {
 	t.Helper()
 	s, err := OpenTasks()
-	if err != nil {
-		unavailable(t, err.Error())
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
+	return untilEnd(t, s, err)
 }
 
 // estimatesRSS tells whether statm gives an estimate where the tables are exact: the
@@ -543,15 +535,5 @@ func TestTasksClose(t *testing.T) {
 	if _, err := s.Read(0, 0); err != nil {
 		t.Error(err)
 	}
-	if held := len(bpfObjects(t, unix.Getpid())); held <= before {
-		t.Errorf("%d objects are held while it is open, %d before", held, before)
-	}
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if after := len(bpfObjects(t, unix.Getpid())); after != before {
-		t.Errorf("%d objects are held, %d before", after, before)
-	}
+	leavesNothing(t, s, before)
 }

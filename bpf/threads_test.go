@@ -60,15 +60,7 @@ func openedThreads(t *testing.T) *Threads {
 		}
 		t.Skip(err)
 	}
-	if err != nil {
-		unavailable(t, err.Error())
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
+	return untilEnd(t, s, err)
 }
 
 // What the tables say of the threads of a process is what its texts say that are read
@@ -184,12 +176,5 @@ func TestThreadsOfNobodyAndClose(t *testing.T) {
 	if list, err := s.Read(int32(os.Getpid())); err != nil || len(list) < 2 {
 		t.Errorf("%v, %v", list, err)
 	}
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if after := len(bpfObjects(t, unix.Getpid())); after != before {
-		t.Errorf("%d objects are held, %d before", after, before)
-	}
+	leavesNothing(t, s, before)
 }

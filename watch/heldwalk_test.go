@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -46,12 +47,18 @@ func mountHung(t *testing.T) *hungFiles {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		t.Skip("needs root and a kernel with FUSE: ", err)
+		if known, _ := os.ReadFile("/proc/filesystems"); os.Geteuid() == 0 && strings.Contains(string(known), "\tfuse\n") {
+			t.Fatalf("this is root, and a kernel with FUSE: %v", err)
+		}
+		t.Skip("not root, or a kernel without FUSE: ", err)
 	}
 	h := &hungFiles{dir: t.TempDir(), asked: make(chan struct{})}
 	runtime.LockOSThread() // never unlocked: the thread ends with the test
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		unix.Close(fd)
+		if os.Geteuid() == 0 {
+			t.Fatalf("no mount namespace, though this is root: %v", err)
+		}
 		t.Skip("needs CAP_SYS_ADMIN: ", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -85,11 +83,11 @@ func viewer(ctx context.Context, processes int, percent float64) (err error) {
 		return err
 	}
 	pids := []int{s.PID, top}
-	var ticks [2]uint64
+	var before [2]time.Duration
 	var memory uint64
 	from := time.Now()
 	for i, pid := range pids {
-		if ticks[i], _, err = used(pid); err != nil {
+		if before[i], err = server.CPUTime(pid); err != nil {
 			return err
 		}
 	}
@@ -97,7 +95,7 @@ func viewer(ctx context.Context, processes int, percent float64) (err error) {
 		if err := wait(time.Second); err != nil {
 			return err
 		}
-		_, now, err := used(s.PID)
+		now, err := server.RSS(s.PID)
 		if err != nil {
 			return err
 		}
@@ -106,11 +104,11 @@ func viewer(ctx context.Context, processes int, percent float64) (err error) {
 	var share [2]float64
 	seconds := time.Since(from).Seconds()
 	for i, pid := range pids {
-		now, _, err := used(pid)
+		now, err := server.CPUTime(pid)
 		if err != nil {
 			return err
 		}
-		share[i] = float64(now-ticks[i]) / seconds // a tick is 10 ms: a hundredth of a core's second
+		share[i] = (now - before[i]).Seconds() / seconds * 100
 	}
 	close(over)
 	if err := <-ended; err != nil {
@@ -126,7 +124,7 @@ func viewer(ctx context.Context, processes int, percent float64) (err error) {
 
 // startTop starts top -d 1 on a terminal of 50 lines.
 func startTop(ctx context.Context) (pid int, stop func(), err error) {
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	terminal, other, err := server.Terminal()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -135,22 +133,10 @@ func startTop(ctx context.Context) (pid int, stop func(), err error) {
 			terminal.Close()
 		}
 	}()
-	fd := int(terminal.Fd())
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		return 0, nil, err
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		return 0, nil, err
-	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 160}); err != nil {
-		return 0, nil, err
-	}
-	other, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		return 0, nil, err
-	}
 	defer other.Close()
+	if err := unix.IoctlSetWinsize(int(other.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 160}); err != nil {
+		return 0, nil, err
+	}
 	cmd := exec.CommandContext(ctx, "top", "-d", "1")
 	cmd.Env = append(os.Environ(), "TERM=xterm")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = other, other, other
@@ -171,25 +157,4 @@ func startTop(ctx context.Context) (pid int, stop func(), err error) {
 		cmd.Wait()
 		terminal.Close()
 	}, nil
-}
-
-// used returns what a process has used of CPU, in ticks, and holds of memory, in bytes.
-func used(pid int) (ticks, memory uint64, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	w := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	for _, at := range []int{11, 12} { // utime, stime
-		n, err := strconv.ParseUint(w[at], 10, 64)
-		if err != nil {
-			return 0, 0, err
-		}
-		ticks += n
-	}
-	if b, err = os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)); err != nil {
-		return 0, 0, err
-	}
-	pages, err := strconv.ParseUint(strings.Fields(string(b))[1], 10, 64)
-	return ticks, pages * uint64(os.Getpagesize()), err
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -20,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	shared "procinsh/tests/server"
 )
 
 // everywhere starts a server that other machines reach, and asks it by loopback.
@@ -156,22 +157,15 @@ func TestTokenOnLoopback(t *testing.T) {
 
 // On a terminal the token is in an address to open, and in no file.
 func TestTokenOnTerminal(t *testing.T) {
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
+	terminal, other, err := shared.Terminal()
+	var path *fs.PathError
+	if errors.As(err, &path) && path.Path == "/dev/ptmx" {
 		t.Skip("no terminal can be had here: ", err)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer terminal.Close()
-	number, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	other, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer other.Close()
 	dir := t.TempDir()
 	cmd := command(options{env: []string{"RUNTIME_DIRECTORY=" + dir}}, "serve", "--listen", "0.0.0.0:0", "--allow-host", "127.0.0.1")

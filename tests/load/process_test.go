@@ -2,7 +2,6 @@ package load
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"procinsh/tests/server"
 )
 
 // population starts idle processes and returns the identities of some of them, as
@@ -60,7 +61,7 @@ func population(t *testing.T, n int) (targets []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		targets = append(targets, "pid="+pid+"&start_time_ticks="+statFields(b)[19])
+		targets = append(targets, "pid="+pid+"&start_time_ticks="+server.StatFields(b)[19])
 	}
 	if len(targets) == 0 {
 		t.Fatal("no process to look at")
@@ -68,38 +69,23 @@ func population(t *testing.T, n int) (targets []string) {
 	return targets
 }
 
-// statFields are the fields of stat from the state on.
-func statFields(b []byte) []string { return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) }
-
 // cpuTime is what a process has used, its ended threads included.
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	used, err := server.CPUTime(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ticks int64
-	for _, text := range statFields(b)[11:13] {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / 100
+	return used
 }
 
 func resident(t *testing.T, pid int) uint64 {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	n, err := server.RSS(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := strconv.ParseUint(strings.Fields(string(b))[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n * uint64(os.Getpagesize())
+	return n
 }
 
 func descriptors(t *testing.T, pid int) int {
